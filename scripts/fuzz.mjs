@@ -1,5 +1,5 @@
-// Feeds mutated texts to every parser of text from outside, for so many minutes. With helm as judge of YAML, and each jq of the PATH
-// as judge of filters.
+// Feeds the texts of test/fuzz/corpus, and texts made from them, to every parser of text from outside, for so many minutes. With helm as
+// judge of YAML, .helmignore, and index.yaml, the API server as judge of crontab lines, and each jq of the PATH as judge of filters.
 //   npm run fuzz -- [--minutes N] [--seed N]
 // A failure prints the seed. To repeat it, pass the seed. The exit code is 1 after a failure.
 import { parseArgs } from "node:util";
@@ -15,6 +15,7 @@ const FILES = [
   "test/fuzz",
   "test/filter/subset.test.ts",
   "test/values/patch",
+  "test/integration/judged-parsers.test.ts",
   "test/integration/judged-yaml.test.ts",
 ];
 

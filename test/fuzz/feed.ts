@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 
+import { readCorpus } from "./corpus.ts";
 import { mutated } from "./mutate.ts";
 
 /** Inputs for each face. */
@@ -12,7 +13,10 @@ const MOST_MEMORY = 400 * 1024 * 1024;
 /** A reader of text from outside. */
 export interface Face {
   readonly name: string;
-  readonly seeds: readonly (string | Uint8Array)[];
+  /** The file of `corpus/` with inputs. */
+  readonly kind?: string;
+  /** Inputs beside the corpus. */
+  readonly seeds?: readonly (string | Uint8Array)[];
   /** Throws what is no answer to the input. */
   readonly feed: (input: Buffer) => unknown;
   /** How an input may be refused; by default by any error that is no mistake of the program. */
@@ -46,13 +50,15 @@ export function feedAll(faces: readonly Face[]): void {
     "%s",
     { timeout: 3_600_000 },
     async (name, face) => {
-      for (const text of face.seeds) await feed(face, Buffer.from(text as string));
+      const corpus = face.kind === undefined ? [] : Object.values(readCorpus(face.kind));
+      const seeds = [...corpus, ...(face.seeds ?? [])];
+      for (const text of seeds) await feed(face, Buffer.from(text as string));
       await fc.assert(
-        fc.asyncProperty(mutated(face.seeds), (input) => feed(face, input)),
+        fc.asyncProperty(mutated(seeds), (input) => feed(face, input)),
         options,
       );
       expect(process.memoryUsage().rss - before).toBeLessThan(MOST_MEMORY);
-      if (process.env["COUNT"] !== undefined) console.log(`${RUNS + face.seeds.length} inputs: ${name}`);
+      if (process.env["COUNT"] !== undefined) console.log(`${RUNS + seeds.length} inputs: ${name}`);
     },
   );
 }

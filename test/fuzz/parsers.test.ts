@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -11,6 +11,20 @@ import { compileWithoutJq } from "../../src/filter/evaluate.ts";
 import { compileCel } from "../../src/lib/expressions/cel.ts";
 import { isInRange, isRange } from "../../src/lib/expressions/versions.ts";
 import { parseJson, parseYaml, splitJsonValues, toYaml } from "../../src/lib/index.ts";
+import { parseHookEvents, manifestChecksum, parseDocuments } from "../../src/helm/manifest/manifest.ts";
+import { findApplyWarnings } from "../../src/helm/manifest/apply-warnings.ts";
+import { findFloatWarnings } from "../../src/helm/manifest/float-warnings.ts";
+import { findManifestProblems, findManifestWarnings } from "../../src/helm/manifest/manifest-problems.ts";
+import { scanTemplates } from "../../src/helm/chart/template-scan.ts";
+import { parseActions } from "../../src/helm/chart/template-tokens.ts";
+import { OutputError } from "../../src/hooks/index.ts";
+import { parseAdmission, parseConversion } from "../../src/hooks/output/response-files.ts";
+import { findAddonProblem } from "../../src/modules/chart/addon-file.ts";
+import { readChartWord, readChartYaml } from "../../src/modules/chart/find-chart.ts";
+import { parseDuration } from "../../src/lib/time/duration.ts";
+import { compileSchemas } from "../../src/values/schema/schemas.ts";
+import { parseMap } from "../../src/values/static-values.ts";
+import { readRetryAfter } from "../../src/registry/http/pauses.ts";
 import { parseHelmIgnore } from "../../src/modules/chart/chart-files.ts";
 import { unpackLayer } from "../../src/registry/artifact/unpack.ts";
 import { IndexScanner } from "../../src/registry/charts/index-scan.ts";
@@ -20,7 +34,8 @@ import {
   verifyBundle,
   verifySimpleSigning,
 } from "../../src/registry/cosign/formats.ts";
-import { readTrustedRoot } from "../../src/registry/cosign/identity.ts";
+import { readIdentity, readTrustedRoot } from "../../src/registry/cosign/identity.ts";
+import type { TrustedRoot } from "../../src/registry/cosign/identity.ts";
 import { readPublicKeys, readSigningKey, signBytes } from "../../src/registry/cosign/keys.ts";
 import { SIGNATURE_ANNOTATION } from "../../src/registry/cosign/formats.ts";
 import { findLogin } from "../../src/registry/http/docker-config.ts";
@@ -39,7 +54,6 @@ const { privateKey } = generateKeyPairSync("ec", {
 });
 const key = readSigningKey(privateKey, "key", undefined);
 const payload = buildSimpleSigningPayload("oci://registry.example.com/web", DIGEST);
-const descriptor = { mediaType: "application/vnd.oci.image.layer.v1.tar+gzip", digest: DIGEST, size: 3 };
 const UTC = new TimeZone("UTC");
 const dir = mkdtempSync(join(tmpdir(), "fuzz-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -79,16 +93,13 @@ function signedPart(bytes: Buffer): string {
 }
 
 const bundle = buildBundle(key, DIGEST);
+/** Identities are read without a look into it. */
+const someRoot = {} as TrustedRoot;
 
 const texts: readonly Face[] = [
   {
     name: "YAML, and the same value written again",
-    seeds: [
-      "a: 1\nb: [x, {c: d}]\n",
-      "t: |\n  one\n  two\n",
-      '{"a": "\\u2028"}',
-      "- 1e3\n- 0x1F\n- ~\n- 'x'\n",
-    ],
+    kind: "yaml",
     feed: (input) => {
       const { value } = parseYaml(input.toString(), "text");
       const again = parseYaml(toYaml(value), "text").value;
@@ -97,7 +108,7 @@ const texts: readonly Face[] = [
   },
   {
     name: "JSON, and several values in a row",
-    seeds: ['{"a":[1,2.5e3,"\\u00e9"]}', '{"a":1}{"b":2}\n[3]', "12345678901234567890", "[1.0,-0,1e999]"],
+    kind: "json",
     feed: (input) => {
       for (const _ of splitJsonValues(input.toString())) continue;
       parseJson(input.toString());
@@ -105,37 +116,23 @@ const texts: readonly Face[] = [
   },
   {
     name: "a crontab line",
-    seeds: [
-      "*/5 * * * *",
-      "TZ=Europe/Berlin 0 9 * * MON-FRI",
-      "@every 1h30m",
-      "0 0 29 2 *",
-      "1,2-4/2 * 1-31 JAN-MAR ?",
-    ],
+    kind: "crontab",
     feed: (input) => void parseCrontab(input.toString()).next(Date.UTC(2026, 0, 1), UTC),
   },
   {
     name: "a range of versions",
-    seeds: [">=1.2.3 <2 || ^3.1", "~1.2 - 2.x", "1.0.0-beta.1+build", "v1.2.3"],
+    kind: "versions",
     feed: (input) => void (isRange(input.toString()) && isInRange("1.2.3", input.toString())),
   },
   {
     name: "a jq filter, with and without jq",
-    seeds: [
-      '.metadata.labels | to_entries | map("\\(.key)=\\(.value)")',
-      "[.a[]? | select(.b == 1)] | length",
-      ".a as $x | {b: $x}",
-    ],
+    kind: "jq",
     feed: (input) =>
       compileWithoutJq(input.toString())?.({ a: [{ b: 1 }], metadata: { labels: { x: "y" } } }),
   },
   {
     name: "a CEL expression of requires",
-    seeds: [
-      "object.status.ready == true",
-      "object.items.exists(i, i.name.startsWith('a'))",
-      "has(object.a) && object.a > 1",
-    ],
+    kind: "cel",
     feed: async (input) => {
       const test = await compileCel(input.toString());
       test({ status: { ready: true }, items: [{ name: "a" }], a: 2 });
@@ -143,7 +140,7 @@ const texts: readonly Face[] = [
   },
   {
     name: ".helmignore",
-    seeds: ["*.md\n!keep.md\n/dir/\n", "**/x\n", "[a-z]?.txt\n# note\n", "a/\\*\n"],
+    kind: "helmignore",
     feed: (input) => {
       const ignore = parseHelmIgnore(input.toString());
       for (const path of ["a.md", "dir/b.txt", "keep.md"]) ignore(path, false);
@@ -151,26 +148,88 @@ const texts: readonly Face[] = [
   },
   {
     name: "a review of the API server",
-    seeds: [
-      '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","object":{}}}',
-      '{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"1","desiredAPIVersion":"a/v1","objects":[]}}',
-    ],
+    kind: "review",
     feed: (input) => parseReview(input.toString()),
+  },
+];
+
+const modules: readonly Face[] = [
+  {
+    name: "addon.yaml",
+    kind: "requires",
+    feed: (input) => {
+      const { value } = parseMap(input.toString(), "addon.yaml");
+      findAddonProblem(value, "addon.yaml");
+    },
+  },
+  {
+    name: "Chart.yaml",
+    kind: "chart-yaml",
+    feed: (input) => {
+      writeFileSync(join(dir, "Chart.yaml"), input);
+      const chart = readChartYaml(dir);
+      for (const key of ["name", "version"] as const) readChartWord(chart, key);
+    },
+  },
+  {
+    name: "an OpenAPI schema, and values for it",
+    kind: "schema",
+    feed: (input) => {
+      const file = { file: "/openapi/values.yaml", text: input.toString() };
+      const schemas = compileSchemas({
+        config: { ...file, file: "/openapi/config-values.yaml" },
+        values: file,
+      });
+      for (const value of [{}, { a: "a".repeat(50), b: 1 }, { a: { a: { a: 1 } } }, []]) {
+        schemas.validateConfig(schemas.fillConfigDefaults(value));
+        schemas.validateHelm(schemas.fillValuesDefaults(value));
+      }
+    },
+  },
+  {
+    name: "a rendered manifest",
+    kind: "helm-manifest",
+    feed: (input) => {
+      const text = input.toString();
+      for (const find of [findManifestProblems, findManifestWarnings, findApplyWarnings, findFloatWarnings])
+        find(text);
+      const documents = parseDocuments(text);
+      manifestChecksum(documents);
+      for (const each of documents) parseHookEvents(each);
+    },
+  },
+  {
+    name: "a template of a chart",
+    kind: "template",
+    feed: (input) => {
+      parseActions(input.toString());
+      scanTemplates([input.toString(), '{{ include "a" . }}']);
+    },
+  },
+  { name: "a duration", kind: "duration", feed: (input) => void parseDuration(input.toString()) },
+  {
+    name: "what a webhook's hook answers",
+    kind: "admission-answer",
+    feed: (input) => {
+      for (const parse of [parseAdmission, parseConversion])
+        try {
+          parse(input.toString());
+        } catch (error) {
+          if (!(error instanceof OutputError)) throw error;
+        }
+    },
   },
 ];
 
 const registries: readonly Face[] = [
   {
     name: "a reference",
-    seeds: ["oci://host:5000/a/b:1.0.0", `host/a@${DIGEST}`],
+    kind: "reference",
     feed: (input) => parseReference(input.toString()),
   },
   {
     name: "a manifest or an index",
-    seeds: [
-      JSON.stringify({ schemaVersion: 2, config: descriptor, layers: [descriptor], annotations: { a: "b" } }),
-      JSON.stringify({ schemaVersion: 2, manifests: [descriptor] }),
-    ],
+    kind: "manifest",
     feed: (input) => {
       parseIndex(input);
       parseManifest(input);
@@ -178,11 +237,7 @@ const registries: readonly Face[] = [
   },
   {
     name: "index.yaml",
-    seeds: [
-      "apiVersion: v1\nentries:\n  web:\n  - version: 1.0.0\n    urls:\n    - web-1.0.0.tgz\n    digest: abc\n",
-      '{"entries":{"web":[{"version":"1.0.0","urls":["a.tgz"]}]}}',
-      "entries:\n  web:\n    -\n      version: '2.0'\n      urls: [a, b]\n      description: >\n        long\n",
-    ],
+    kind: "index",
     feed: (input) => {
       const scanner = new IndexScanner(["web"]);
       const text = input.toString();
@@ -222,30 +277,40 @@ const registries: readonly Face[] = [
   },
   {
     name: "a trusted root",
-    seeds: [
-      '{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1","tlogs":[],"certificateAuthorities":[]}',
-    ],
+    kind: "trusted-root",
     feed: (input) => readTrustedRoot(input.toString(), "root"),
   },
   {
+    name: "an identity",
+    kind: "identity",
+    feed: (input) => void readIdentity(input.toString(), "identity", someRoot),
+  },
+  {
+    name: "Retry-After",
+    kind: "retry-after",
+    feed: (input) => {
+      const pause = readRetryAfter(input.toString(), Date.UTC(2026, 0, 1));
+      if (pause !== undefined && !(pause >= 0)) throw new TypeError(`a pause of ${pause} ms`);
+    },
+  },
+  {
     name: "a docker config",
-    seeds: [
-      '{"auths":{"host":{"auth":"dXNlcjpwYXNz"},"https://other/v1/":{"username":"u","password":"p","identitytoken":"t"}}}',
-    ],
+    kind: "docker-config",
     feed: (input) => findLogin(input.toString(), { host: "host", name: "a/b" }),
   },
   {
     name: "a challenge",
-    seeds: [
-      'Bearer realm="https://auth/token",service="registry",scope="repository:a:pull"',
-      'Basic realm="x", Bearer realm="\\"y"',
-    ],
+    kind: "challenge",
     feed: (input) => findChallenge([input.toString()]),
   },
 ];
 
 describe("parsers of text from outside read it or refuse it, in time and in bounded memory", () => {
   feedAll(texts);
+});
+
+describe("readers of what modules contain read it or refuse it, in time and in bounded memory", () => {
+  feedAll(modules);
 });
 
 describe("parsers of what registries send read it or refuse it, and accept no forged signature", () => {
