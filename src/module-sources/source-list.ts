@@ -1,6 +1,7 @@
 /** The ModuleSources of the namespace as they are in the cluster, and which one provides a module. */
 
 import type { WatchedObject } from "../kube/index.ts";
+import { oneLine } from "../lib/index.ts";
 import { describeProblem, ProblemError } from "../model/index.ts";
 import type { IModuleSource } from "../status/index.ts";
 import { parseSourceSpec } from "./source-spec.ts";
@@ -85,7 +86,17 @@ function readSource(object: IModuleSource, before: SourceEntry | undefined): Sou
   try {
     return { name, object, spec: parseSourceSpec(object), problem: undefined };
   } catch (error) {
-    if (!(error instanceof ProblemError)) throw error;
-    return { name, object, spec: before?.spec, problem: error.problems.map(describeProblem).join("; ") };
+    return { name, object, spec: before?.spec, problem: describeSpecError(name, error) };
   }
+}
+
+/** Describes why a spec cannot be used. A value that the CRD refuses, which a user may have changed, can make any error: the other sources stay in force. */
+function describeSpecError(name: string, error: unknown): string {
+  if (error instanceof ProblemError) return error.problems.map(describeProblem).join("; ");
+  return describeProblem({
+    file: `ModuleSource ${name}`,
+    key: "spec",
+    message: `has a value of a type that its CRD forbids: ${oneLine(error)}`,
+    remedy: "correct it, and apply the CRDs of this version",
+  });
 }

@@ -5,7 +5,7 @@
 
 import { CrontabError, parseCrontab } from "../cron/index.ts";
 import { isRange, isVersion, parseDuration } from "../lib/index.ts";
-import { ProblemError, type Problem } from "../model/index.ts";
+import { isJsonObject, objectOf, ProblemError, type Problem } from "../model/index.ts";
 import { ADDON_FILE, findAddonProblem } from "../modules/index.ts";
 import {
   describeCaProblem,
@@ -28,9 +28,38 @@ type ReportProblem = (key: string, message: string, remedy: string) => void;
 const DEFAULT_INTERVAL_MS = 300_000;
 const MIN_INTERVAL_MS = 30_000;
 
+const isText = (value: unknown): boolean => typeof value === "string";
+const isFlag = (value: unknown): boolean => typeof value === "boolean";
+
+/** The types that the CRD requires. A user may have changed the CRD, and a spec of another type must not look like one without modules. */
+const FIELD_TYPES: Readonly<Record<string, readonly [isValid: (value: unknown) => boolean, type: string]>> = {
+  ...Object.fromEntries(
+    ["registry", "charts", "secret", "ca", "interval"].map((key) => [key, [isText, "text"]]),
+  ),
+  ...Object.fromEntries(["unsigned", "plainHttp", "suspend"].map((key) => [key, [isFlag, "boolean"]])),
+  ...Object.fromEntries(["verify", "update", "modules"].map((key) => [key, [isJsonObject, "map"]])),
+  mirrors: [Array.isArray, "list"],
+};
+
+/** Throws ProblemError if a field, or a module, has another type than the CRD requires. */
+function requireTypes(file: string, spec: Readonly<Record<string, unknown>>): void {
+  const problems: Problem[] = [];
+  const remedy = "correct it, and apply the CRDs of this version";
+  const require = (key: string, value: unknown, [isValid, type]: (typeof FIELD_TYPES)[string]): void => {
+    if (value !== undefined && !isValid(value))
+      problems.push({ file, key: `spec${key}`, message: `must be a ${type}`, remedy });
+  };
+  require("", spec, [isJsonObject, "map"]);
+  for (const [key, type] of Object.entries(FIELD_TYPES)) require(`.${key}`, objectOf(spec)[key], type);
+  for (const [name, request] of Object.entries(objectOf(objectOf(spec)["modules"])))
+    require(`.modules.${name}`, request, [isJsonObject, "map"]);
+  if (problems.length > 0) throw new ProblemError(...problems);
+}
+
 /** Parses and checks the spec of a ModuleSource. Throws ProblemError with all its problems. */
 export function parseSourceSpec({ metadata, spec = {} }: IModuleSource): SourceSpec {
   const file = `ModuleSource ${metadata.name}`;
+  requireTypes(file, spec as Readonly<Record<string, unknown>>);
   const problems: Problem[] = [];
   const report: ReportProblem = (key, message, remedy) => problems.push({ file, key, message, remedy });
   const location = parseLocation(spec, report);

@@ -1,7 +1,11 @@
 import { expect, it } from "vitest";
 
 import type { IModuleSource } from "../../src/status/index.ts";
+import { SourceList } from "../../src/module-sources/source-list.ts";
 import { parseSourceSpec } from "../../src/module-sources/source-spec.ts";
+import { random } from "../support/fuzz-world.ts";
+import { diceOf, violate } from "../support/violate.ts";
+import type { Schema } from "../support/violate.ts";
 
 const REGISTRY = "oci://registry.example.com/modules";
 const DIGEST = `sha256:${"a".repeat(64)}`;
@@ -174,4 +178,53 @@ it.each<[string, object, string]>([
   ],
 ])("refuses of charts: %s", (_, spec, problem) => {
   expect(() => read(spec)).toThrow(problem);
+});
+
+const VALID = {
+  registry: "oci://registry.example.com/modules",
+  mirrors: ["oci://mirror.example.com/modules"],
+  secret: "s",
+  plainHttp: true,
+  interval: "30s",
+  suspend: false,
+  verify: { keys: ["ci.pub"] },
+  update: { approval: "auto", windows: [{ cron: "0 2 * * *", for: "2h" }], after: "24h", parallel: 3 },
+  modules: { web: { version: "1.4.2", order: 10, enabled: true } },
+};
+
+/** A source after an edit of its spec that only a changed CRD lets through. */
+function afterEdit(spec: unknown) {
+  const source = (generation: number, value: unknown) =>
+    ({ metadata: { name: "s", uid: "1", generation }, spec: value }) as never;
+  const before = new SourceList().withObjects([source(1, VALID)]);
+  return before.withObjects([source(2, spec)]).get("s");
+}
+
+it.each([
+  ["spec", null],
+  ["spec.modules", { ...VALID, modules: 5 }],
+  ["spec.modules", { ...VALID, modules: null }],
+  ["spec.modules", { ...VALID, modules: [] }],
+  ["spec.modules.web", { ...VALID, modules: { web: null } }],
+  ["spec.suspend", { ...VALID, suspend: "false" }],
+  ["spec.mirrors", { ...VALID, mirrors: "oci://a/b" }],
+])("without the rules of the CRD, a wrong type of %s removes no module: %j", (key, spec) => {
+  const entry = afterEdit(spec);
+  expect(entry?.problem).toContain(`ModuleSource s: ${key}: must be a `);
+  expect([...(entry?.spec?.modules.keys() ?? [])]).toEqual(["web"]);
+});
+
+it("survives any type in any field", () => {
+  const schemaOf = (value: unknown): Schema => {
+    if (Array.isArray(value)) return { type: "array", items: schemaOf(value[0]) };
+    if (!(value instanceof Object)) return { type: typeof value };
+    const properties = Object.entries(value).map(([key, inner]) => [key, schemaOf(inner)]);
+    return { type: "object", properties: Object.fromEntries(properties) };
+  };
+  const schema = schemaOf(VALID);
+  const problems = Array.from({ length: 500 }, (_, seed) => {
+    const { value } = violate(VALID, schema, diceOf(random(seed)));
+    return afterEdit(value)?.problem ?? "ModuleSource s: spec";
+  });
+  expect(problems.filter((text) => !text.startsWith("ModuleSource s: spec"))).toEqual([]);
 });

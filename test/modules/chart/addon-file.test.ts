@@ -4,7 +4,10 @@ import { create, Header } from "tar";
 import { describe, expect, it } from "vitest";
 
 import { describeProblem } from "../../../src/model/index.ts";
-import type { Module } from "../../../src/model/index.ts";
+import type { JsonObject, Module } from "../../../src/model/index.ts";
+import { findAddonProblem } from "../../../src/modules/chart/addon-file.ts";
+import { random } from "../../support/fuzz-world.ts";
+import { diceOf, violateAddon } from "../../support/violate.ts";
 import { directories } from "../module-directories.ts";
 import type { Directories } from "../module-directories.ts";
 
@@ -438,4 +441,12 @@ describe("an archive is refused that", () => {
     expect(problem?.message).toContain(message);
     expect(problem?.remedy).toContain("helm package");
   });
+});
+
+it("refuses every change of a valid file that the schema forbids, and names its key", () => {
+  for (let seed = 0; seed < 1000; seed++) {
+    const { value, key = "" } = violateAddon(diceOf(random(seed)));
+    const problem = findAddonProblem(value as JsonObject, "addon.yaml");
+    expect(problem && describeProblem(problem)).toContain(key);
+  }
 });
