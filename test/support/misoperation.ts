@@ -1,9 +1,10 @@
 /** What people do wrong with an operator: by a seed, from the contract of the ConfigMap, the schemas, and the objects that the operator writes. */
 
 import { MODULE_SETTINGS } from "../../src/values/config/config-map.ts";
+import { eventually } from "./cluster.ts";
 import { converge } from "./scene-addons.ts";
 import { list, MODULES, OWN_CRDS, OWN_GROUP, SCHEMA, writeFiles } from "./misoperation-world.ts";
-import type { World } from "./misoperation-world.ts";
+import type { ApiObject, World } from "./misoperation-world.ts";
 import { violate, violateAddon } from "./violate.ts";
 import type { Dice, Schema } from "./violate.ts";
 
@@ -434,14 +435,17 @@ function accountMistake(world: World, { pick }: Dice): Mistake {
     ["RoleBinding", `${rbac}/${team}/rolebindings/deployer`],
     ["Role", `${rbac}/${world.namespace}/roles/deployer`],
   ] as const);
-  return objectMistake(
-    world,
-    { path, title: `${title} of the team`, change: "delete" },
-    {
-      touches: ["team"],
-      undo: world.furnish,
-    },
-  );
+  const undo = async (): Promise<void> => {
+    // Whatever is created in a namespace that is being deleted goes with it.
+    const isGone = async (): Promise<boolean> => {
+      const { body } = await world.api.request("GET", path);
+      return (body as Partial<ApiObject>).metadata?.deletionTimestamp === undefined;
+    };
+    await eventually(isGone, `${path} is deleted`);
+    await world.furnish();
+  };
+  const target: Target = { path, title: `${title} of the team`, change: "delete" };
+  return objectMistake(world, target, { touches: ["team"], undo });
 }
 
 /** The Lease: deleted, or taken by somebody. */

@@ -19,9 +19,10 @@ const SEED = Number(process.env["SEED"] ?? (isLong ? Date.now() % 1_000_000 : 1)
 /** Takes a line for each mistake. */
 const FILE = process.env["SHOW"];
 const SAME_POLLS = 4;
+const LONGEST_UNREST_MS = 10_000;
 
 /** The state, when it has stayed the same for a while. */
-async function settle(world: World): Promise<Overview> {
+async function settle(world: World, timeoutMs = 60_000): Promise<Overview> {
   let last = await world.look();
   let same = 0;
   await eventually(
@@ -32,7 +33,7 @@ async function settle(world: World): Promise<Overview> {
       return same >= SAME_POLLS;
     },
     "the state stays the same",
-    { intervalMs: 250 },
+    { intervalMs: 250, timeoutMs },
   );
   return last;
 }
@@ -89,7 +90,7 @@ function rollPlay(world: World, dice: Dice): Play {
   const mistakes = [mistake(world, dice)];
   if (dice.below(4) === 0) mistakes.push(mistake(world, dice));
   const isQuick = dice.below(4) === 0;
-  const pauseMs = isQuick ? dice.below(300) : 1000;
+  const pauseMs = dice.below(300);
   return { mistakes, isQuick, pauseMs, restarts: dice.below(10) === 0 };
 }
 
@@ -116,7 +117,9 @@ async function play(world: World, truth: Overview, turn: Play): Promise<void> {
   for (const each of mistakes) await each.apply();
   const [only, other] = mistakes;
   if (!isQuick && other === undefined && only?.names) await expectMessage(world, from, only.names);
-  else await new Promise((done) => setTimeout(done, pauseMs));
+  await new Promise((done) => setTimeout(done, pauseMs));
+  // Some mistakes leave a state that changes with each attempt.
+  if (!isQuick) await settle(world, LONGEST_UNREST_MS).catch(() => {});
   await expectAlive(world, turn);
   if (restarts) await world.restart();
   for (const each of mistakes) await each.undo();
