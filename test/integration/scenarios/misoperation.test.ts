@@ -112,7 +112,8 @@ async function expectAlive(world: World, { mistakes }: Play): Promise<void> {
 
 async function play(world: World, truth: Overview, turn: Play): Promise<void> {
   const { mistakes, isQuick, pauseMs, restarts } = turn;
-  const from = world.operator.lines.length;
+  const before = world.operator;
+  const from = before.lines.length;
   const runs = world.pageState.helmRuns().length;
   for (const each of mistakes) await each.apply();
   const [only, other] = mistakes;
@@ -133,7 +134,12 @@ async function play(world: World, truth: Overview, turn: Play): Promise<void> {
     {
       timeoutMs: 45_000,
       intervalMs: 250,
-      context: () => world.operator.lines.slice(from).join("\n").slice(-5000),
+      // A restart begins the log again.
+      context: () =>
+        world.operator.lines
+          .slice(world.operator === before ? from : 0)
+          .join("\n")
+          .slice(-8000),
     },
   );
   const touched = mistakes.flatMap(({ touches = [] }) => touches);
