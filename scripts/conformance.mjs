@@ -21,6 +21,8 @@ async function ownOperator() {
 const operator = has("--operator") ? [] : [`--operator=${await ownOperator()}`];
 const cluster = has("--kubeconfig") ? undefined : await startCluster();
 try {
+  // The chart of the operator brings them; without them, it writes no status.
+  await cluster?.kubectl(["apply", "--server-side", "-f", join(root, "crds")]);
   const where = cluster === undefined ? [] : [`--kubeconfig=${cluster.kubeconfig}`];
   const suite = join(root, "conformance", "run.mjs");
   const { exitCode } = await execa(
