@@ -13,7 +13,15 @@ import {
   pathOf,
   type KubeClient,
 } from "../../kube/index.ts";
-import { shortenMiddle, exponentialDelay, oneLine, sameJson, sleep, type Logger } from "../../lib/index.ts";
+import {
+  shortenMiddle,
+  exponentialDelay,
+  mapInParallel,
+  oneLine,
+  sameJson,
+  sleep,
+  type Logger,
+} from "../../lib/index.ts";
 import { conditionOf, objectOf, ProblemError, asString } from "../../model/index.ts";
 import type { Json, JsonObject, Problem } from "../../model/index.ts";
 import { CONVERSION_ANNOTATION } from "../../webhooks/index.ts";
@@ -62,13 +70,21 @@ export async function ensureCrds(files: readonly string[], tools: CrdTools): Pro
 }
 
 /**
- * Applies all definitions in parallel, then waits until the API serves each. Does not check existing objects. Returns the names of
+ * How many definitions of one module are applied at once. An API server needs up to a second of processor time for a large one, so that too
+ * many would exceed the time limit of requests together, and so would each repetition.
+ */
+const MAX_APPLIED_AT_ONCE = 4;
+
+/**
+ * Applies all definitions, a few at a time, then waits until the API serves each. Does not check existing objects. Returns the names of
  * the applied definitions, and why the server refuses the others. Throws ApiError, ConnectionError.
  */
 async function applyCrds(crds: readonly CrdFile[], tools: CrdTools) {
   const refused: Problem[] = [];
-  const attempts = crds.map(async (each) => ({ ...each, crd: await applyCrd(each, tools) }));
-  const accepted = await Promise.all(attempts.map((attempt) => collectRefusal(attempt, refused)));
+  const apply = async (each: CrdFile): Promise<CrdFile> => ({ ...each, crd: await applyCrd(each, tools) });
+  const accepted = await mapInParallel(MAX_APPLIED_AT_ONCE, crds, (each) =>
+    collectRefusal(apply(each), refused),
+  );
   const deadline = tools.clock.monotonic() + SERVED_WITHIN_MS;
   const applied: string[] = [];
   for (const definition of accepted) {
@@ -292,7 +308,9 @@ export async function previewCrds({ files, ...request }: CrdRequest, tools: CrdT
   const { crds, problems } = await readModuleCrds(files);
   const { problem } = await checkCrds(crds, { ...tools, ...request });
   const refused: Problem[] = [];
-  const previews = await Promise.all(crds.map((each) => collectRefusal(previewCrd(each, tools), refused)));
+  const previews = await mapInParallel(MAX_APPLIED_AT_ONCE, crds, (each) =>
+    collectRefusal(previewCrd(each, tools), refused),
+  );
   const changes = previews.filter((each) => each !== undefined);
   return { changes, problem: problem ?? problems[0] ?? refused[0] };
 }

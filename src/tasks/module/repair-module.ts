@@ -3,7 +3,7 @@
  * module waits behind a failure (docs/reference/lifecycle.md, "Queues").
  */
 
-import { listNames, oneLine } from "../../lib/index.ts";
+import { listNames, mapInParallel, oneLine } from "../../lib/index.ts";
 import { ProblemError, describeProblem } from "../../model/index.ts";
 import type { EnsureCrdsTask, Problem, Task, RestoreTask } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
@@ -12,6 +12,9 @@ import type { Ports } from "../ports.ts";
 import { RestoreError } from "../../helm/index.ts";
 import { canRestoreWithoutRun } from "../../plan/index.ts";
 
+/** The CRDs of how many modules are applied at once, to leave the API server time for other requests. */
+const MAX_MODULES_AT_ONCE = 4;
+
 /**
  * Creates and upgrades the CRDs of all modules that are about to run, before the first run. A broken or refused file makes its module Invalid and does not
  * stop the others; any other failure is retried. While all modules are suspended, does nothing: the next converge applies the CRDs.
@@ -19,7 +22,7 @@ import { canRestoreWithoutRun } from "../../plan/index.ts";
 export async function ensureModuleCrds(ports: Ports, task: EnsureCrdsTask): Promise<Outcome<Task>> {
   if (ports.state.view.config.isFrozen) return { kind: "done" };
   try {
-    await Promise.all(task.modules.map((name) => ensureCrdsOfModule(ports, name)));
+    await mapInParallel(MAX_MODULES_AT_ONCE, task.modules, (name) => ensureCrdsOfModule(ports, name));
     return { kind: "done" };
   } catch (error) {
     ports.logger.error("CRDs of modules could not be applied", { error: oneLine(error) });

@@ -91,6 +91,20 @@ describe("CRDs", () => {
     expect(api.count(`GET ${CRD}`)).toBeLessThan(60);
   });
 
+  test("are applied a few at a time, so that a busy API server answers in time", async () => {
+    slowServer(0);
+    let [pending, most] = [0, 0];
+    api.on(`PATCH ${CRD}`, async () => {
+      most = Math.max(most, ++pending);
+      await new Promise((resume) => void setTimeout(resume, 10));
+      pending--;
+      return { json: definition };
+    });
+    await ensure({ files: Array.from({ length: 20 }, () => file) });
+    expect(api.count(`PATCH ${CRD}`)).toBe(20);
+    expect(most).toBeLessThanOrEqual(4);
+  });
+
   test("that are served soon are noticed soon", async () => {
     slowServer(200);
     await ensure();
