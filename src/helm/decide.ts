@@ -10,7 +10,7 @@ import { digest } from "../lib/index.ts";
 import { objectOf, readJson, retriesOf } from "../model/index.ts";
 import { requireAdoptableRelease } from "./adoption.ts";
 import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
-import { differsOnlyByDownApis } from "./down-apis.ts";
+import { differsOnlyByDownApis, isIncomplete } from "./down-apis.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { toArtifactLabel, isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { hasSameManifest, renderChart } from "./rendering.ts";
@@ -39,9 +39,11 @@ export async function planRelease(
   const { release } = reconciliation;
   const rendered = await render(reconciliation);
   const isEqual = release !== undefined && (await hasSameManifest(tools, release, rendered));
-  // An upgrade would delete what the chart renders only for an API that is down.
-  if (!isEqual && (await differsOnlyByDownApis(reconciliation, rendered)))
-    return { reconciliation, decision: { act: "nothing" } };
+  // An upgrade would delete what the chart renders only for an API that is down, and labels would say that a release without it is complete.
+  const staysAsItIs = isEqual
+    ? await isIncomplete(reconciliation)
+    : await differsOnlyByDownApis(reconciliation, rendered);
+  if (staysAsItIs) return { reconciliation, decision: { act: "nothing" } };
   const why = `${decision.why}; the manifest ${isEqual ? "stays the same" : "changes"}`;
   return {
     reconciliation,

@@ -16,22 +16,27 @@ import {
   resourceName,
   type RenderedChart,
 } from "./manifest/manifest.ts";
+import { RELEASE_LABELS } from "./release/revisions.ts";
 import { renderForApis } from "./rendering.ts";
 import type { Reconciliation } from "./types.ts";
 
 /** An upgrade waits, because an API that is down decides what the chart renders. A retry succeeds when the API answers or is removed. */
 export class DownApiError extends Error {
-  constructor(apis: readonly string[], objects: readonly string[]) {
+  /** `effect`: what the chart does to the objects without the APIs. */
+  constructor(apis: readonly string[], objects: readonly string[], effect = "would delete or change") {
     const names = objects.slice(0, MAX_NAMED_OBJECTS).join(", ");
     const more = objects.length > MAX_NAMED_OBJECTS ? ` and ${objects.length - MAX_NAMED_OBJECTS} more` : "";
     super(
-      `the upgrade waits for the API ${apis.join(", ")}, which does not answer: without it, the chart would delete or change ${names}${more}; ${remedyOf(apis[0] ?? "")}; repair the API, or delete the APIService if it is not needed any more`,
+      `the upgrade waits for the API ${apis.join(", ")}, which does not answer: without it, the chart ${effect} ${names}${more}; ${remedyOf(apis[0] ?? "")}; repair the API, or delete the APIService if it is not needed any more`,
     );
     this.name = "DownApiError";
   }
 }
 
 const MAX_NAMED_OBJECTS = 5;
+
+/** The label of the inputs of a release whose chart has deleted or changed objects without an API: its runs fail until the API answers. */
+const LOST_OBJECTS = "lost-objects";
 
 /** Documents of a manifest by their canonical text. */
 type DocumentsByText = ReadonlyMap<string, Json>;
@@ -62,7 +67,10 @@ export async function differsOnlyByDownApis(
   const effect = await findEffectOfDownApis(reconciliation, rendered);
   if (effect === undefined) return false;
   const { apis, without, onlyWithApis, onlyWithout, affected, recorded } = effect;
-  if (affected.length === 0) return false;
+  if (affected.length === 0) {
+    const isSame = manifestChecksum(recorded) === manifestChecksum([...without.values()]);
+    return isSame && lacksParts(reconciliation, effect);
+  }
   const expected = indexByText(recorded);
   for (const text of onlyWithApis.keys()) expected.delete(text);
   for (const [text, document] of onlyWithout) expected.set(text, document);
@@ -70,6 +78,48 @@ export async function differsOnlyByDownApis(
   // Random content differs from that of `rendered`, but not from that of `without`.
   if (checksum === rendered.checksum || checksum === manifestChecksum([...without.values()])) return true;
   throw new DownApiError(apis, nameObjects(affected));
+}
+
+/**
+ * Whether the installed revision lacks what its chart renders only with APIs that are down, so that its labels must not say that it is
+ * complete. Throws DownApiError if it had that before.
+ */
+export async function isIncomplete(reconciliation: Reconciliation): Promise<boolean> {
+  const effect = await findEffectOfDownApis(reconciliation);
+  return effect !== undefined && lacksParts(reconciliation, effect);
+}
+
+/**
+ * Removes the digest of the inputs from a revision that helm has just rendered without APIs that are down, so that later runs compare the
+ * manifest. Throws DownApiError if helm has deleted or changed objects of the previous revision, because an API went down meanwhile.
+ */
+export async function markIncompleteRevision(previous: Reconciliation): Promise<void> {
+  const { tools, request } = previous;
+  const release = tools.store.get(request.module.name);
+  if (release === undefined || !(await isIncomplete({ ...previous, release }))) return;
+  const setInputs = (inputs: string | null): Promise<void> =>
+    tools.store.setLabels(
+      release,
+      { [RELEASE_LABELS.inputs]: inputs, [RELEASE_LABELS.manifest]: null },
+      request.signal,
+    );
+  await setInputs(null);
+  const effect = await findEffectOfDownApis(previous);
+  if (effect === undefined || effect.affected.length === 0) return;
+  await setInputs(LOST_OBJECTS);
+  throw new DownApiError(effect.apis, nameObjects(effect.affected), "has deleted or changed");
+}
+
+/** Whether the recorded documents are not those that the chart renders with the APIs. Throws DownApiError if they were before. */
+function lacksParts({ release }: Reconciliation, effect: EffectOfDownApis): boolean {
+  const { apis, onlyWithApis, onlyWithout, recorded } = effect;
+  const texts = indexByText(recorded);
+  const isIncomplete =
+    [...onlyWithApis.keys()].some((text) => !texts.has(text)) ||
+    [...onlyWithout.keys()].some((text) => texts.has(text));
+  if (!isIncomplete || release?.labels[RELEASE_LABELS.inputs] !== LOST_OBJECTS) return isIncomplete;
+  const objects = nameObjects([...onlyWithApis.values(), ...onlyWithout.values()]);
+  throw new DownApiError(apis, objects, "has deleted or changed");
 }
 
 /** Throws DownApiError if an upgrade now would delete or change objects of the installed revision because an API is down. */

@@ -12,7 +12,7 @@ import { UnusableChartError } from "./chart/chart.ts";
 import { findOwnCrd } from "./crds/read-crds.ts";
 import { createSubChartCrds } from "./crds/sub-chart-crds.ts";
 import { buildRevisionLabels, decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
-import { requireNoEffectOfDownApis } from "./down-apis.ts";
+import { markIncompleteRevision, requireNoEffectOfDownApis } from "./down-apis.ts";
 import { withHookWatch, type HelmRun } from "./hook-watch.ts";
 import { parseDocuments, listHookObjects, listObjectRefs } from "./manifest/manifest.ts";
 import type { ObjectRef, RenderedChart } from "./manifest/manifest.ts";
@@ -162,6 +162,7 @@ async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart)
     await store.readDeployedRevision(name, (release?.revision ?? 0) + 1);
     store.requireNewRevision(name, "upgrade", release);
     if (rendered === undefined) deferredLabels.schedule(name);
+    await markIncompleteRevision(reconciliation);
     return { action: release === undefined || release.status === "uninstalled" ? "installed" : "upgraded" };
   });
 }

@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { spawn } from "node:child_process";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { RELEASE_VARIABLE } from "../../src/helm/binary/binary.ts";
 import { ChartReader, computeInputsDigest } from "../../src/helm/chart/chart.ts";
@@ -257,10 +257,38 @@ describe.each(HELMS)("releases with %s", (which) => {
       bringBack();
       expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
       expect(await remaining()).toBe("2 2");
+      // The API goes down while helm runs, after the operator has compared the manifest.
+      const goDown = vi.fn<() => () => void>(takeDown);
+      const onDecision = (text: string): void => {
+        if (text === "Decided on a release" && goDown.mock.calls.length === 0) goDown();
+      };
+      const logger = { ...silentLogger, debug: onDecision };
+      await restart({
+        client,
+        discovery: new Discovery(client),
+        kubeconfig: kubeconfigOf(client, lab.root),
+        logger,
+      });
+      const lost = "without it, the chart has deleted or changed ConfigMap/extra, ConfigMap/kind";
+      await expect(reconcile({ m: { a: 3 } })).rejects.toThrow(lost);
+      await expect(reconcile({ m: { a: 3 } })).rejects.toThrow(lost);
+      const bringBackAgain = goDown.mock.results[0]?.value as () => void;
+      bringBackAgain();
+      expect(await reconcile({ m: { a: 3 } })).toMatchObject({ action: "upgraded" });
+      expect(await remaining()).toBe("3 3");
+      // What is installed while the API is down is completed by a run after it.
+      await releases.uninstall({ name: "m" }, AbortSignal.timeout(30_000));
+      const bringBackLast = takeDown();
+      expect(await reconcile({ m: { a: 4 } })).toMatchObject({ action: "installed" });
+      expect(await reconcile({ m: { a: 4 } })).toMatchObject({ action: "unchanged" });
+      bringBackLast();
+      expect(await reconcile({ m: { a: 4 } })).toMatchObject({ action: "upgraded" });
+      expect(await remaining()).toBe("4 4");
+      expect(await reconcile({ m: { a: 4 } })).toMatchObject({ action: "unchanged" });
       // An API that does not affect the chart blocks nothing, and one that is gone is gone.
       await putChart(`${CONFIG_MAP}${random}${extra("v2", "extra")}`);
       takeDown();
-      expect(await reconcile({ m: { a: 3 } })).toMatchObject({ action: "upgraded" });
+      expect(await reconcile({ m: { a: 5 } })).toMatchObject({ action: "upgraded" });
       expect(await kubectl("get", "cm", "-o", "name")).not.toContain("extra");
     } finally {
       releases.close();
