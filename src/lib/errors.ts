@@ -1,5 +1,7 @@
 /** Errors and untrusted text as lines of text. */
 
+import { toJsonEscape } from "./yaml/yaml-safe-json.ts";
+
 /** Converts anything thrown to an Error. */
 export function toError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
@@ -41,7 +43,7 @@ const NON_SPACE_CONTROLS = /(?!\s)\p{Cc}/gu;
 export function oneLine(thrown: unknown, limit = 500): string {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const plain = message.replaceAll(TERMINAL_SEQUENCE, "").replaceAll(NON_SPACE_CONTROLS, "");
-  const text = plain.replaceAll(/\s+/g, " ").trim();
+  const text = escapeControlCharacters(plain.replaceAll(/\s+/g, " ").trim());
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
 
@@ -101,20 +103,31 @@ export function plainLine(text: string, limit = 500): string {
   return oneLine(text.slice(0, 4 * limit).replaceAll(/[\p{Cc}\p{Cf}]+/gu, " "), limit);
 }
 
-/** Control characters, and characters that change the text direction. */
-const CONTROL_CHARACTERS = /[\p{Cc}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/gu;
+/**
+ * Characters that are not displayed but have an effect: control characters, line and paragraph separators, and format characters, such as
+ * those that change the text direction. Not the joiners of letters and emoji, which many languages need.
+ */
+const CONTROL_CHARACTERS = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** Whether a text has characters that a terminal obeys or that change the text direction. */
+/** Whether a text has characters that a terminal obeys, that end a line, or that change the text direction. */
 export function hasControlCharacter(text: string): boolean {
   return text.search(CONTROL_CHARACTERS) !== -1;
 }
 
 /** Makes untrusted text safe to print on a terminal: writes control characters as `\u001b`, except line ends and tabs. */
 export function escapeControlCharacters(text: string): string {
-  return text.replaceAll(CONTROL_CHARACTERS, (character) => {
-    if (character === "\n" || character === "\t") return character;
-    return `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
-  });
+  return text.replaceAll(CONTROL_CHARACTERS, (character) =>
+    character === "\n" || character === "\t" ? character : escapeUnits(character),
+  );
+}
+
+/** As `escapeControlCharacters` for a single line, or for a JSON text without white space: also escapes line ends and tabs. */
+export function escapeLine(text: string): string {
+  return text.replaceAll(CONTROL_CHARACTERS, escapeUnits);
+}
+
+function escapeUnits(character: string): string {
+  return character.split("").map(toJsonEscape).join("");
 }
 
 /** One line of anything thrown, a long one without its middle: API servers print a refused value before the reason, so the end must stay. */

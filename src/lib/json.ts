@@ -174,12 +174,21 @@ export function mayHaveHalfPair(json: string): boolean {
 export const HALF_PAIR = "contains half a surrogate pair, which is no character";
 
 /** The path of the first text or key at any depth with half a surrogate pair: YAML and the API server cannot express it. Undefined if there is none. */
-export function findHalfPair(value: unknown, path: readonly string[] = []): readonly string[] | undefined {
-  if (typeof value === "string" && !value.isWellFormed()) return path.map((each) => each.toWellFormed());
+export function findHalfPair(value: unknown): readonly string[] | undefined {
+  return findPath(value, (each) => typeof each === "string" && !each.isWellFormed());
+}
+
+/** The path of the first value or key at any depth that `isSearched` accepts, with whole characters. Undefined if there is none. */
+export function findPath(
+  value: unknown,
+  isSearched: (value: unknown) => boolean,
+  path: readonly string[] = [],
+): readonly string[] | undefined {
+  if (isSearched(value)) return path.map((each) => each.toWellFormed());
   if (typeof value !== "object" || value === null) return undefined;
   for (const [key, member] of Object.entries(value)) {
     const childPath = [...path, key];
-    const found = findHalfPair(key, childPath) ?? findHalfPair(member, childPath);
+    const found = findPath(key, isSearched, childPath) ?? findPath(member, isSearched, childPath);
     if (found !== undefined) return found;
   }
   return undefined;

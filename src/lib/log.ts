@@ -1,7 +1,7 @@
 /** The logger: a sentence and fields in each line, without secrets. */
 
 import { systemClock, type Clock } from "./time/clock.ts";
-import { escapeControlCharacters } from "./errors.ts";
+import { escapeLine } from "./errors.ts";
 import { KnownSecrets } from "./redact/known-secrets.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -91,7 +91,7 @@ const COLORS: Readonly<Record<LogLevel, number>> = { debug: 36, info: 32, warn: 
 function formatEntry(type: LogType, line: LogEntry): string {
   if (type === "json") {
     const { level, time, message, fields } = line;
-    return `${JSON.stringify({ level, time, msg: message, ...fields })}\n`;
+    return `${escapeLine(JSON.stringify({ level, time, msg: message, ...fields }))}\n`;
   }
   const name = line.level.toUpperCase().padEnd(5);
   const level = type === "color" ? `\u001B[${COLORS[line.level]}m${name}\u001B[0m` : name;
@@ -100,8 +100,10 @@ function formatEntry(type: LogType, line: LogEntry): string {
 
 /** The sentence of an entry with its fields as `key=value`, safe to print on a terminal. */
 export function formatMessage({ message, fields }: Pick<LogEntry, "message" | "fields">): string {
-  const displayed = Object.entries(fields).map(([key, value]) => ` ${key}=${formatFieldValue(value)}`);
-  return escapeControlCharacters(`${message}${displayed.join("")}`);
+  const displayed = Object.entries(fields).map(
+    ([key, value]) => ` ${formatFieldValue(key)}=${formatFieldValue(value)}`,
+  );
+  return escapeLine(`${message}${displayed.join("")}`);
 }
 
 /** An entry as a line of text without a line end, for displays of stored entries. */

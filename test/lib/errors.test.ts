@@ -46,3 +46,10 @@ test("one line of untrusted text has nothing that a terminal obeys", () => {
   const said = "\u001b[31mError\u001b[0m:\u0000 \u001b]0;title\u0007x\r\n\u009b31mnext\u0085\u007f\ttab";
   expect(oneLine(said)).toBe("Error: x 31mnext tab");
 });
+
+test("a message shows characters that change the direction or end a line, and keeps joiners", () => {
+  expect(oneLine("file \u202etxt.exe\u2066 a\u2028b \u200bc \u{e0061}")).toBe(
+    String.raw`file \u202etxt.exe\u2066 a b \u200bc \udb40\udc61`,
+  );
+  expect(oneLine("\u06a9\u200c\u0627 👩\u200d💻")).toBe("\u06a9\u200c\u0627 👩\u200d💻");
+});

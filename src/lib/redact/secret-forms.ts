@@ -3,6 +3,8 @@
  * output is searched for it.
  */
 
+import { toJsonEscape } from "../yaml/yaml-safe-json.ts";
+
 /** A text as which a secret may appear in output: the secret itself or an encoding of it. */
 export interface Form {
   readonly text: string;
@@ -132,13 +134,12 @@ function encodeForPython(secret: string): string[] {
 function encodeForJson(secret: string): string[] {
   const plain = escapeForJson(secret);
   const twice = escapeForJson(plain);
-  const escape = (char: string): string => `\\u${charCodeInHex(char).padStart(4, "0")}`;
   return [
     plain,
     twice,
     escapeForJson(twice),
-    plain.replaceAll(/[<>&]/g, escape),
-    plain.replaceAll(/[\u0080-\uffff]/g, escape),
+    plain.replaceAll(/[<>&]/g, toJsonEscape),
+    plain.replaceAll(/[\u0080-\uffff]/g, toJsonEscape),
   ];
 }
 
