@@ -25,7 +25,7 @@ export interface EnabledScriptRun {
 
 export type EnabledAnswer =
   | { readonly enabled: boolean; readonly reason: string | undefined }
-  | { readonly failure: string };
+  | { readonly failure: string; readonly timedOut?: boolean };
 
 const RESULT_FILE = "enabled-result";
 const REASON_FILE = "enabled-reason";
@@ -81,7 +81,11 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
     },
   });
   log.flush();
-  if (result.outcome !== "succeeded") return { failure: describeFailure(result, path) };
+  if (result.outcome !== "succeeded")
+    return {
+      failure: describeFailure(result, path),
+      ...(result.outcome === "timedOut" && { timedOut: true }),
+    };
   const read = async (file: string, variable: string): Promise<string> => {
     const text = await scratch.read(file, MAX_ANSWER_BYTES).catch((error: unknown) => {
       throw new Error(`the file at ${variable} is refused: ${oneLine(error)}`);

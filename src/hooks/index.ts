@@ -7,7 +7,7 @@ export { OutputError } from "./output/output-files.ts";
 export { parseHookConfig } from "./config/hook-config.ts";
 export type { HookQueryOptions } from "./config/query-config.ts";
 export { HookLoader } from "./config/loader.ts";
-export { runEnabledScript } from "./enabled-script.ts";
+export { runEnabledScript, type EnabledAnswer } from "./enabled-script.ts";
 export { toHookFile, runHookFileOffline, lintHook, type OfflineRun } from "./offline.ts";
 export { buildHookEnvironment } from "./hook-environment.ts";
 export { runHook } from "./run-hook.ts";

@@ -72,7 +72,7 @@ export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new S
 }
 
 /**
- * The `enabled` scripts to try again, which failed in the last discovery of modules with their own queues. Each has a queue, so that it
+ * The `enabled` scripts to try again, which failed in the last discovery for their modules alone. Each has a queue, so that it
  * delays nothing. None is due if a converge is about to run them all.
  */
 function findDueScripts(view: View): DueTask[] {

@@ -51,6 +51,8 @@ export interface ModuleRecord {
   readonly enabledBy: EnabledBy;
   readonly enabledReason: string | undefined;
   readonly awaitsScript: boolean;
+  /** The last call of its `enabled` script took too long. */
+  readonly scriptHangs: boolean;
   readonly run: RunRecord;
   readonly release: Release | undefined;
   /** Missing objects of the release that are due to be restored, as `namespace/Kind/name` or `Kind/name`. */
@@ -108,6 +110,7 @@ export function newModuleRecord(module: Module): ModuleRecord {
     enabledBy: "none",
     enabledReason: undefined,
     awaitsScript: false,
+    scriptHangs: false,
     run: NEVER_RAN,
     release: undefined,
     missingObjects: [],

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { projectModule } from "../../src/status/index.ts";
-import { EngineLab } from "../support/engine-lab.ts";
+import { EngineLab, SCRIPT_TIMEOUT_MS, ScriptHangs } from "../support/engine-lab.ts";
 
 const broken = (): boolean => {
   throw new Error("no such file");
@@ -96,3 +96,47 @@ describe("an enabled script that fails where modules have their own queues", () 
     expect(lab.releases.has("web")).toBe(false);
   });
 });
+
+describe.each(["main", "own"] as const)(
+  "an enabled script that hangs, with --module-queues=%s,",
+  (moduleQueues) => {
+    it("delays the other modules once, until its time limit, and is tried in the background", async () => {
+      let hangs = true;
+      let calls = 0;
+      const script = (): boolean => {
+        calls += 1;
+        if (hangs) throw new ScriptHangs("no answer for 120 s");
+        return true;
+      };
+      const modules = [
+        { name: "web", enabled: true, script },
+        { name: "db", enabled: true },
+      ];
+      const lab = new EngineLab({ moduleQueues, modules });
+      await lab.start();
+      await lab.run(SCRIPT_TIMEOUT_MS + 1000);
+      const release = (name: string) => lab.releases.get(name)?.revision;
+      expect(release("db")).toBe(1);
+      const web = () => lab.state.view.modules.get("web");
+      expect(web()).toMatchObject({
+        enabled: false,
+        retry: { reason: "ScriptFailed" },
+        problem: { retriedAs: "ScriptFailed", message: expect.stringContaining("no answer for 120 s") },
+      });
+      for (const revision of [2, 3]) {
+        const callsBefore = calls;
+        lab.edit({ global: `{ z: ${revision} }`, db: `{ x: ${revision} }` });
+        await lab.run(5000);
+        expect(release("db")).toBe(revision);
+        expect(calls - callsBefore).toBeLessThanOrEqual(1);
+      }
+      await lab.run(10 * 60_000);
+      expect(calls).toBeGreaterThan(3);
+      hangs = false;
+      await lab.run(SCRIPT_TIMEOUT_MS + 60_000);
+      expect(release("web")).toBe(1);
+      expect(web()).toMatchObject({ enabled: true, problem: undefined, retry: undefined });
+      expect(lab.broken).toEqual([]);
+    });
+  },
+);

@@ -92,7 +92,7 @@ const timedOut = (limit: string): string =>
   `${join(dir, "enabled")} timed out after ${limit}; make it answer faster, or set --hook-timeout to a longer time`;
 
 test("a script that hangs is ended", async () => {
-  expect(await ask("sleep 60", 100)).toEqual({ failure: timedOut("100ms") });
+  expect(await ask("sleep 60", 100)).toEqual({ failure: timedOut("100ms"), timedOut: true });
 });
 
 test("a script that hangs is ended after two minutes without --hook-timeout", async () => {
@@ -104,7 +104,10 @@ test("a script that hangs is ended after two minutes without --hook-timeout", as
     }
   }
   const answer = await ask("sleep 60", undefined, { children: new ImpatientChildren() });
-  expect({ answer, limits }).toEqual({ answer: { failure: timedOut("100ms") }, limits: [120_000] });
+  expect({ answer, limits }).toEqual({
+    answer: { failure: timedOut("100ms"), timedOut: true },
+    limits: [120_000],
+  });
 });
 
 test("answers as the script of docs/reference/modules.md is meant to", async () => {

@@ -1,5 +1,5 @@
 import { Engine, mayMoveNow } from "../../src/plan/index.ts";
-import { parseLimit } from "../../src/lib/index.ts";
+import { parseLimit, sleep } from "../../src/lib/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
 import type {
   Hook,
@@ -31,6 +31,10 @@ import { ManualClock, settle } from "./clock.ts";
 import { keepLog } from "./logged.ts";
 import type { LoggedLine } from "./logged.ts";
 import { binding, bindingsWith } from "../hooks/build.ts";
+
+/** Thrown by an `enabled` script that does not answer within its time limit. */
+export class ScriptHangs extends Error {}
+export const SCRIPT_TIMEOUT_MS = 120_000;
 
 /** What a scripted hook does at a run: leave patches, or fail. */
 export interface HookAct {
@@ -74,7 +78,7 @@ export interface ModuleSpec {
   readonly enabled?: boolean;
   readonly section?: JsonObject;
   readonly chart?: Module["chart"];
-  /** Answer of the `enabled` script, a text is why it is off; throws = the script fails. */
+  /** Answer of the `enabled` script, a text is why it is off; throws = the script fails, or takes too long (`ScriptHangs`). */
   readonly script?: (enabledModules: readonly string[]) => boolean | string;
   readonly hooks?: readonly HookSpec[];
   /** Files below `crds/`; one whose name begins with `broken` is refused; `refused.yaml` is, for now. */
@@ -720,7 +724,7 @@ export class EngineLab {
       applyObjects: async (_, operations) => this.#acts.get(operations)?.objects?.(),
       hookMetrics: { apply: (operations) => this.#acts.get(operations)?.metrics?.() },
       restoreChart: () => Promise.resolve(),
-      runScript: ({ module, values }) => {
+      runScript: async ({ module, values, signal }) => {
         const spec = this.#modules.find((each) => each.name === module);
         const { enabledModules } = (
           JSON.parse(textOf(values as Pieces)) as { global: { enabledModules: string[] } }
@@ -728,9 +732,11 @@ export class EngineLab {
         try {
           const answer = spec?.script?.(enabledModules) ?? true;
           const isText = typeof answer === "string";
-          return Promise.resolve({ enabled: !isText && answer, reason: isText ? answer : undefined });
+          return { enabled: !isText && answer, reason: isText ? answer : undefined };
         } catch (error) {
-          return Promise.resolve({ failure: String(error) });
+          const timedOut = error instanceof ScriptHangs;
+          if (timedOut) await sleep(this.clock, SCRIPT_TIMEOUT_MS, signal);
+          return { failure: String(error), timedOut };
         }
       },
       loader: {

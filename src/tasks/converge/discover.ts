@@ -4,6 +4,7 @@
  * A removal is the delete of a disabled module, or the purge of a release that has no module.
  */
 
+import type { EnabledAnswer } from "../../hooks/index.ts";
 import { deleteModuleKey, moduleOf, runModuleKey } from "../../model/index.ts";
 import type { Cause, EnabledScriptTask, Module, Task, Tree } from "../../model/index.ts";
 import {
@@ -39,10 +40,12 @@ import { canonicalJson } from "../../lib/index.ts";
 /** An `enabled` script failed, for this reason. */
 class ScriptFailure extends Error {
   readonly reason: string;
+  readonly timedOut: boolean;
 
-  constructor(module: string, reason: string) {
+  constructor(module: string, reason: string, timedOut: boolean) {
     super(`enabled script of ${module} failed: ${reason}`);
     this.reason = reason;
+    this.timedOut = timedOut;
   }
 }
 
@@ -93,20 +96,24 @@ function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
 }
 
 /**
- * Runs an `enabled` script for the discovery. A failure ends the discovery, which is retried. Where modules have their own queues, it
- * is a problem of its module alone, and the plan adds a task that tries the script again.
+ * Runs an `enabled` script for the discovery. A failure ends the discovery, which is retried. If the script takes too long, or where modules
+ * have their own queues, it is a problem of its module alone, and the plan adds a task that tries the script again. Until a script that took too
+ * long answers that task, no discovery waits for it.
  */
 async function runScriptForDiscovery(
   ports: Ports,
   module: Module,
   input: { enabled: readonly string[]; signal: AbortSignal },
 ): Promise<ScriptAnswer> {
+  const { scriptHangs = false, decisionProblem } = ports.state.module(module.name) ?? {};
+  if (scriptHangs && decisionProblem?.retriedAs === "ScriptFailed")
+    return { enabled: false, problem: decisionProblem };
+  const { enabledScript: file = module.dir } = module;
   try {
     return await runModuleScript(ports, module, input);
   } catch (error) {
     if (!failsAlone(ports, error) || input.signal.aborted) throw error;
     ports.recorder.discoveryFailed();
-    const { enabledScript: file = module.dir } = module;
     const message = `the enabled script failed: ${error.reason}`;
     return { enabled: false, problem: { file, message, retriedAs: "ScriptFailed" } };
   }
@@ -137,7 +144,9 @@ async function runModuleScript(
   const settings = { ...ports.runs, actor: ports.actorOf?.(module.name) };
   const input = enabledScriptInput(ports.state.values, module, enabled);
   const answer = await ports.runScript({ ...input, settings, logger, signal });
-  if ("failure" in answer) throw recordScriptFailure(ports, module, answer.failure);
+  const scriptHangs = "failure" in answer && answer.timedOut === true;
+  ports.state.recordModule(module.name, "factsObserved", { scriptHangs });
+  if ("failure" in answer) throw recordScriptFailure(ports, module, answer);
   return answer;
 }
 
@@ -149,9 +158,13 @@ export function enabledScriptInput(values: ValuesView, module: Module, enabled: 
 }
 
 /** Records the failed script with its module; returns the error. */
-function recordScriptFailure({ state, clock }: Ports, { name }: Module, message: string): ScriptFailure {
+function recordScriptFailure(
+  { state, clock }: Ports,
+  { name }: Module,
+  { failure: message, timedOut = false }: Extract<EnabledAnswer, { failure: string }>,
+): ScriptFailure {
   state.recordModule(name, "enabledScriptFailed", message, clock.now());
-  return new ScriptFailure(name, message);
+  return new ScriptFailure(name, message, timedOut);
 }
 
 /** Records whether the module is enabled, and reports a changed decision and a new problem. */
@@ -326,7 +339,7 @@ function removalInputs({ modules, purgeBlockers }: Tree): string {
 }
 
 /**
- * Whether the module is on with the newest facts, or its `enabled` script fails where modules have their own queues: then the next
+ * Whether the module is on with the newest facts, or its `enabled` script fails for the module alone (`failsAlone`): then the next
  * discovery keeps the module, and its removal must not hold up `main`.
  */
 async function mayBeEnabledNow(ports: Ports, module: Module, signal: AbortSignal): Promise<boolean> {
@@ -338,9 +351,9 @@ async function mayBeEnabledNow(ports: Ports, module: Module, signal: AbortSignal
   }
 }
 
-/** Whether the error is that of an `enabled` script which delays only its module, because modules have their own queues. */
+/** Whether the error is that of an `enabled` script which delays only its module, because it took too long, or modules have their own queues. */
 function failsAlone({ state }: Ports, error: unknown): error is ScriptFailure {
-  return error instanceof ScriptFailure && state.view.moduleQueues === "own";
+  return error instanceof ScriptFailure && (error.timedOut || state.view.moduleQueues === "own");
 }
 
 /** Whether the module is on with the newest facts. Runs its `enabled` script if that decides. */
