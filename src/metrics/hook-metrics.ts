@@ -28,6 +28,8 @@ interface HookSeries {
   readonly buckets: readonly number[];
   readonly counts: number[];
   count: number;
+  /** How many series it counts as. */
+  weight: number;
 }
 
 export interface FamilyOfHooks {
@@ -172,8 +174,10 @@ export class HookMetrics {
     const isSame =
       existing !== undefined && existing.group === group && isSameList(existing.buckets, buckets);
     const counts = buckets.map(() => 0);
-    const series = isSame ? existing : { labels, owner, group, buckets, counts, value: 0, count: 0 };
-    this.#seriesCount += countSeries(buckets) - (existing === undefined ? 0 : countSeries(existing.buckets));
+    const weight = countWritten(write);
+    const series = isSame ? existing : { labels, owner, group, buckets, counts, value: 0, count: 0, weight };
+    this.#seriesCount += weight - (existing?.weight ?? 0);
+    series.weight = weight;
     family.series.set(key, series);
     updateValue(series, write);
     if (this.#seriesCount > this.#maxSeries)
@@ -198,7 +202,7 @@ export class HookMetrics {
       for (const [key, series] of family.series) {
         if (!isObsolete(series, name)) continue;
         family.series.delete(key);
-        this.#seriesCount -= countSeries(series.buckets);
+        this.#seriesCount -= series.weight;
       }
       if (family.series.size === 0) this.#families.delete(name);
     }
@@ -216,10 +220,16 @@ function countSeries(buckets: readonly number[]): number {
   return buckets.length === 0 ? 1 : buckets.length + 3;
 }
 
+/** Labels with more characters count as those of several series, because each series repeats them. */
+const CHARACTERS_PER_SERIES = 500;
+
 /** How many series an operation adds at most. */
 function countWritten(operation: MetricOperation): number {
   if (operation.action === "expire") return 0;
-  return operation.action === "observe" ? countSeries(operation.buckets) : 1;
+  const lengths = Object.entries(operation.labels).map(([name, value]) => name.length + value.length);
+  const length = lengths.reduce((sum, each) => sum + each, 0);
+  const series = operation.action === "observe" ? countSeries(operation.buckets) : 1;
+  return series * Math.max(1, Math.ceil(length / CHARACTERS_PER_SERIES));
 }
 
 function copyFamily(family: FamilyOfHooks): FamilyOfHooks {

@@ -186,6 +186,7 @@ describe("metrics made by hooks", () => {
     test.each<[string, MetricOperation[]]>([
       ["x", [add("x", 1, label("1")), add("x", 1, label("3")), add("x", 1, label("4")), add("x", 1)]],
       ["t", [set("y", 9, { group: "g" }), observe("t", [1])]],
+      ["x", [add("x", 1, label("a".repeat(1000)))]],
     ])("a run that exceeds it with %s changes nothing", (name, operations) => {
       const before = metrics.renderText();
       const message =

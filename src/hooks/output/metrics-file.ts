@@ -22,6 +22,10 @@ type Action = (typeof ACTIONS)[number];
 
 /** Replaces `{PREFIX}` in names: the prefix of the operator's own metrics. */
 const METRIC_NAME = /^(?:\{PREFIX\})?[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+/** Most characters of the name of a metric or a label, and of a group. */
+const MAX_NAME_LENGTH = 256;
+/** Most characters of the value of a label. */
+const MAX_LABEL_LENGTH = 2000;
 const LABEL_NAME = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /** Reads and checks a metrics file. All operations that write a metric must have one action. Throws OutputError. */
@@ -52,6 +56,7 @@ function readOperationAt({ value, position }: StreamItem): MetricOperation {
 function readOperation(value: JsonObject): MetricOperation {
   const { action, amount } = readAction(value);
   const group = readOptionalText(value, "group");
+  if (group !== undefined) checkLength("'group'", group, MAX_NAME_LENGTH);
   if (action === "expire") return { action, group, name: readOptionalName(value) };
   const series = { ...readSeries(value, amount), group };
   if (action === "add" && series.value < 0) throwOutputError("'value' must not be negative for action 'add'");
@@ -86,6 +91,7 @@ function readSeries(value: JsonObject, amount: Json | undefined): Omit<Series, "
 /** The metric name, which may be missing. */
 function readOptionalName(value: JsonObject): string | undefined {
   const name = readOptionalText(value, "name");
+  if (name !== undefined) checkLength("'name'", name, MAX_NAME_LENGTH);
   if (name !== undefined && !METRIC_NAME.test(name))
     throwOutputError("'name' is no metric name (letters, digits, _ and :)");
   return name;
@@ -95,11 +101,19 @@ function readLabels(labels: Json): Record<string, string> {
   if (!isJsonObject(labels)) return throwOutputError("'labels' must be an object");
   return Object.fromEntries(
     Object.entries(labels).map(([name, value]) => {
+      checkLength("a name in 'labels'", name, MAX_NAME_LENGTH);
       if (!LABEL_NAME.test(name))
         throwOutputError("a name in 'labels' is no label name (letters, digits and _)");
-      return [name, typeof value === "string" ? value : throwOutputError(`label ${name} must be a string`)];
+      if (typeof value !== "string") return throwOutputError(`label ${name} must be a string`);
+      checkLength(`label ${name}`, value, MAX_LABEL_LENGTH);
+      return [name, value];
     }),
   );
+}
+
+/** Throws OutputError for a text with more than `limit` characters. */
+function checkLength(what: string, text: string, limit: number): void {
+  if (text.length > limit) throwOutputError(`${what} has more than ${limit} characters`);
 }
 
 /** The bucket bounds of an `observe`: numbers that ascend. */

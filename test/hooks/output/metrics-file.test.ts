@@ -50,6 +50,16 @@ describe("metrics", () => {
     [`{"name":"a","action":"observe","value":1,"buckets":[2,1]}`, "line 1: 'buckets' must ascend"],
     [`{"name":"a","set":1,"labels":{"x":1}}`, "line 1: label x must be a string"],
     [`{"name":"a","set":1,"labels":{"x-y":"1"}}`, "line 1: a name in 'labels' is no label name ("],
+    [`{"name":"${"a".repeat(257)}","set":1}`, "line 1: 'name' has more than 256 characters"],
+    [`{"name":"a","set":1,"group":"${"a".repeat(257)}"}`, "line 1: 'group' has more than 256 characters"],
+    [
+      `{"name":"a","set":1,"labels":{"${"a".repeat(257)}":""}}`,
+      "line 1: a name in 'labels' has more than 256 characters",
+    ],
+    [
+      `{"name":"a","set":1,"labels":{"x":"${"a".repeat(2001)}"}}`,
+      "line 1: label x has more than 2000 characters",
+    ],
     [`{"name":"a","set":1,"labels":[]}`, "line 1: 'labels' must be an object"],
     [`{"name":"a","add":-1}`, "line 1: 'value' must not be negative for action 'add'"],
     [`{"action":"expire","name":"a b"}`, "line 1: 'name' is no metric name ("],
