@@ -8,9 +8,9 @@ import { describeProblem, member, type Problem } from "../model/index.ts";
 import { CONFIRM_DELETE, formatConfirmCommand, explainDeletionLimit } from "../plan/index.ts";
 import type { DeletionLimitView, Simulation } from "../state/index.ts";
 import {
-  checkConfig,
   checkDisabledModules,
   describeUnknownKeys,
+  findBlockingProblems,
   reparseConfigMap,
   findSizeProblem,
 } from "../values/index.ts";
@@ -50,7 +50,7 @@ export function checkConfigEdit(edit: ConfigEdit, sources: AdmissionSources): Re
   const { values } = simulation;
   const config = reparseConfigMap({ file, before: values.config }, data, values.modules());
   const candidate = { name, config, overlay: values.overlay };
-  const problems = checkConfig(values, candidate);
+  const problems = findBlockingProblems(values, candidate);
   if (problems.length > 0) return refuseProblems(problems);
   const notes = [
     ...describeWarnings(config, edit, simulation),

@@ -1,4 +1,10 @@
-export { applyConfig, changedKeys, checkConfig, checkDisabledModules } from "./config/check-config.ts";
+export {
+  applyConfig,
+  changedKeys,
+  checkConfig,
+  checkDisabledModules,
+  findBlockingProblems,
+} from "./config/check-config.ts";
 export { collectConfigFacts } from "./config/check-config.ts";
 export type { ConfigFacts, ReadConfig, AppliedConfig } from "./config/check-config.ts";
 export { findSection, parseConfigMap, reparseConfigMap } from "./config/config-map.ts";

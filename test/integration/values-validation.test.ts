@@ -112,6 +112,45 @@ test("an invalid ConfigMap at a start with last-good: what was accepted last is 
   expect((await second.cli(["module", "values", "app"])).stdout).toContain("size: 2");
 });
 
+test("a section that the schema of a team's own module refuses stops neither the start nor edits of others", async () => {
+  const { namespace, start, lab, edit } = await world({
+    off: "size: large",
+    offEnabled: "true",
+    app: "size: 1",
+  });
+  lab.file("modules/020-off/addon.yaml", "serviceAccountName: team\n");
+  lab.hook("modules/010-app/hooks/run.sh", { configVersion: "v1", beforeHelm: 1 });
+  const operator = await start();
+  const { json } = cluster();
+  const readModule = (name: string) =>
+    json<{ status?: { state?: string; conditions?: { type: string; message: string }[] } }>([
+      "get",
+      "addonmodule",
+      name,
+      "-n",
+      namespace,
+      "--ignore-not-found",
+    ]);
+  const stateOf = async (name: string) => (await readModule(name)).status?.state;
+  const context = () => operator.log().slice(-3000);
+  await eventually(async () => (await stateOf("off")) === "Invalid", "the team's module is Invalid", {
+    context,
+  });
+  await eventually(async () => (await stateOf("app")) === "Ready", "the other one is Ready", { context });
+  const { conditions } = (await readModule("off")).status ?? {};
+  expect(conditions?.find(({ type }) => type === "Ready")?.message).toMatch(/size.*integer/);
+  const runs = () => lab.runs("run").length;
+  const before = runs();
+  await edit({ app: "size: 2" });
+  await eventually(async () => runs() > before, "an edit of the other one runs", { context });
+  await edit({ off: "size: wrong" });
+  await eventually(async () => operator.log().includes("off/size"), "an edit of the section is refused", {
+    context,
+  });
+  await edit({ off: "size: 3" });
+  await eventually(async () => (await stateOf("off")) !== "Invalid", "the section is corrected", { context });
+});
+
 test("sections of modules that are off only warn, until they are switched on", async () => {
   const { start, stalled, edit } = await world({ off: "size: large" });
   const operator = await start();

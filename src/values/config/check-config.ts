@@ -4,7 +4,14 @@
  */
 
 import { digest, sameJson } from "../../lib/index.ts";
-import { describeProblem, GLOBAL, type Json, type Problem } from "../../model/index.ts";
+import {
+  describeProblem,
+  GLOBAL,
+  mayHaveAccount,
+  type Json,
+  type Module,
+  type Problem,
+} from "../../model/index.ts";
 import { locateViolations, type LocatedViolation } from "../origin.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
 import type { ValuesStore, ValuesView } from "../values-store.ts";
@@ -52,7 +59,7 @@ export function applyConfig(
     readOverlay &&
     reparseConfigMap({ file: readOverlay.file, before: values.overlay }, readOverlay.data ?? {}, modules);
   const candidate = { name, config, overlay };
-  const problems = checkConfig(values, candidate);
+  const problems = findBlockingProblems(values, candidate);
   if (problems.length > 0) return { problems, warnings: [], changed: [] };
   const disabledProblems = checkDisabledModules(values, candidate).map(describeProblem);
   const warnings = [...config.warnings, ...(overlay?.warnings ?? []), ...disabledProblems];
@@ -61,11 +68,46 @@ export function applyConfig(
   return { problems, warnings, changed };
 }
 
-/** Problems of new ConfigMap content: parse errors; if there are none, violations of config schemas by `global` and enabled modules. */
-export function checkConfig(values: ValuesView, candidate: Candidate): Problem[] {
+/**
+ * The problems of new ConfigMap content that keep it out of force. A module from a source or with an account may belong to a team of its own: a
+ * section that its new schema refuses makes only this module Invalid, unless the new content changes the section or enables the module. At the
+ * start, it is not known what has changed.
+ */
+export function findBlockingProblems(values: ValuesView, candidate: Candidate): Problem[] {
+  const independentKeys = new Set(
+    values
+      .modules()
+      .filter(
+        (module) =>
+          (module.origin !== undefined || mayHaveAccount(module)) && !isEdited(values, module, candidate),
+      )
+      .map(({ valuesKey }) => valuesKey),
+  );
+  return checkConfig(values, candidate, independentKeys);
+}
+
+/** Whether new content changes the section of a module in the content in force, or enables the module. */
+function isEdited(values: ValuesView, module: Module, { config, overlay }: Candidate): boolean {
+  if (values.config === undefined) return false;
+  const key = module.valuesKey;
+  const isSame =
+    sameJson(findSection(values.config, key), findSection(config, key)) &&
+    sameJson(findSection(values.overlay, key), findSection(overlay, key));
+  return !isSame || !values.flag(module).enabled;
+}
+
+/**
+ * Problems of new ConfigMap content: parse errors; if there are none, violations of config schemas by `global` and enabled modules, except in
+ * the sections of `ignoredKeys`.
+ */
+export function checkConfig(
+  values: ValuesView,
+  candidate: Candidate,
+  ignoredKeys: ReadonlySet<string> = new Set(),
+): Problem[] {
   const problems = [...candidate.config.problems, ...(candidate.overlay?.problems ?? [])];
   if (problems.length > 0) return problems;
-  const keys = listModuleKeys(values, candidate, true);
+  const keys = listModuleKeys(values, candidate, true).filter((key) => !ignoredKeys.has(key));
   return [GLOBAL, ...keys].flatMap((key) => checkSection(values, key, candidate));
 }
 
