@@ -40,7 +40,7 @@ import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
 export async function renderChart(reconciliation: Reconciliation): Promise<RenderedChart> {
   const documents = (await renderManifests(reconciliation)).flatMap(parseDocuments);
   const objects = listObjectRefs(documents);
-  assertWatchable(objects, "a rendered chart");
+  assertWatchable(objects, "a rendered chart with");
   return {
     checksum: manifestChecksum(documents),
     adoptionChecksum: adoptionChecksum(documents),

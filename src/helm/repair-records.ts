@@ -126,7 +126,8 @@ async function buildUnrecognizedRecordError({ tools, request }: Reconciliation):
   const newest = await tools.store.refresh(name, request.signal);
   if (newest !== undefined) await tools.store.readRecord(newest, request.signal);
   const secret = releaseSecretName(name, (newest?.revision ?? 0) + 1);
-  return new BrokenRecordError(secret, "it blocks helm, because it lacks helm's labels or has wrong ones");
+  const why = "helm does not find it, because helm's labels are missing or wrong";
+  return new BrokenRecordError({ namespace: tools.namespace, secret }, why);
 }
 
 /**

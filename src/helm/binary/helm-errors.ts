@@ -110,10 +110,21 @@ export class UnseenError extends Error {
   }
 }
 
-/** A release's Secret is unreadable; a user has to decide what to do. */
+/** The Secret with the record of a revision. */
+interface RecordSecret {
+  readonly namespace: string;
+  readonly secret: string;
+}
+
+/** The release record in a Secret cannot be read; a user has to decide what to do. */
 export class BrokenRecordError extends SyntaxError {
-  constructor(secret: string, why: string) {
-    super(`Secret ${secret}: ${why}; restore it, or delete it to have the release made from the one before`);
+  constructor({ namespace, secret }: RecordSecret, why: string) {
+    const command = `kubectl delete secret ${secret} --namespace ${namespace}`;
+    const remedy =
+      "restore the Secret from a backup, or delete it to have the release made from the record before";
+    super(
+      `the release record in Secret ${namespace}/${secret} cannot be read: ${why}; ${remedy}: ${command}`,
+    );
     this.name = "BrokenRecordError";
   }
 }

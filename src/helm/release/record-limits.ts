@@ -20,23 +20,18 @@ const MAX_KINDS = 300;
 export function assertManifestSize(manifests: readonly string[]): void {
   const chars = manifests.reduce((sum, { length }) => sum + length, 0);
   if (chars > MAX_MANIFEST_CHARS)
-    throw new SyntaxError(
-      `a release record with more than ${MAX_MANIFEST_CHARS / 1024 / 1024} MiB of manifests`,
-    );
+    throw new SyntaxError(`it has more than ${MAX_MANIFEST_CHARS / 1024 / 1024} MiB of manifests`);
 }
 
 /** Parses manifests as `parseDocuments`, but lets the event loop have turns. Throws SyntaxError for too many or too large documents. */
 export async function parseBoundedDocuments(manifests: readonly string[]): Promise<Json[]> {
   const texts = manifests.flatMap((manifest) => manifest.split(DOCUMENT_SEPARATOR));
-  if (texts.length > 2 * MAX_OBJECTS)
-    throw new SyntaxError(`a release record with more than ${2 * MAX_OBJECTS} documents`);
+  if (texts.length > 2 * MAX_OBJECTS) throw new SyntaxError(`it has more than ${2 * MAX_OBJECTS} documents`);
   const slices = new WorkSlices();
   const documents: Json[] = [];
   for (const text of texts) {
     if (text.length > MAX_DOCUMENT_CHARS)
-      throw new SyntaxError(
-        `a release record with a document of more than ${MAX_DOCUMENT_CHARS / 1024 / 1024} MiB`,
-      );
+      throw new SyntaxError(`it has a document of more than ${MAX_DOCUMENT_CHARS / 1024 / 1024} MiB`);
     await slices.count(text.length);
     const document = parseManifestDocument(text);
     if (document !== null) documents.push(document);
@@ -47,12 +42,10 @@ export async function parseBoundedDocuments(manifests: readonly string[]): Promi
 /** Throws SyntaxError for more objects than the operator can watch. `source`: what contains them. */
 export function assertWatchable(
   objects: readonly ObjectRef[],
-  source: "a release record" | "a rendered chart",
+  source: "it has" | "a rendered chart with",
 ): void {
-  if (objects.length > MAX_OBJECTS) throw new SyntaxError(`${source} with more than ${MAX_OBJECTS} objects`);
+  if (objects.length > MAX_OBJECTS) throw new SyntaxError(`${source} more than ${MAX_OBJECTS} objects`);
   const kinds = new Set(objects.map((object) => `${object.namespace ?? ""} ${kindKey(object)}`));
   if (kinds.size > MAX_KINDS)
-    throw new SyntaxError(
-      `${source} with more than ${MAX_KINDS} kinds of objects, counted in each namespace`,
-    );
+    throw new SyntaxError(`${source} more than ${MAX_KINDS} kinds of objects, counted in each namespace`);
 }

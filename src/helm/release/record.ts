@@ -140,7 +140,7 @@ async function decodeJson(data: string): Promise<JsonObject> {
   const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
   const plain = isGzip ? await decompress(bytes) : bytes;
   const value = parseJson(plain.toString("utf8"));
-  if (!isJsonObject(value)) throw new SyntaxError("a release record that is no object");
+  if (!isJsonObject(value)) throw new SyntaxError("it is no object");
   assertManifestSize([value, ...objectsIn(value["hooks"])].map((each) => asString(each["manifest"]) ?? ""));
   return value;
 }
@@ -150,7 +150,7 @@ function parseJson(text: string): unknown {
   try {
     return readJson(text);
   } catch {
-    throw new SyntaxError("a release record that is no JSON");
+    throw new SyntaxError("it is no JSON");
   }
 }
 
@@ -159,7 +159,7 @@ async function decompress(bytes: Buffer): Promise<Buffer> {
   try {
     return await gunzipAsync(bytes, { maxOutputLength: MAX_RECORD_BYTES });
   } catch (error) {
-    throw new SyntaxError(`a release record that cannot be unpacked: ${oneLine(error)}`);
+    throw new SyntaxError(`it cannot be unpacked: ${oneLine(error)}`);
   }
 }
 
@@ -187,7 +187,7 @@ export async function summarize(record: ReleaseRecord): Promise<ReleaseSummary> 
   const hooks = await parseBoundedDocuments(record.hooks.map(({ manifest }) => manifest));
   const allDocuments = [...documents, ...hooks];
   const objects = listLastingRefs(documents);
-  assertWatchable(objects, "a release record");
+  assertWatchable(objects, "it has");
   return {
     objects,
     hooks: listHookObjects(hooks),
@@ -219,7 +219,7 @@ export function secretKey({ namespace, name }: SecretTarget): string {
 /** Reads the encoded record from the Secret of a revision. Throws BrokenRecordError if there is none. */
 export function readEncodedRecord(meta: ReleaseMeta, secret: JsonObject): string {
   const data = isJsonObject(secret["data"]) ? secret["data"]["release"] : undefined;
-  if (typeof data !== "string") throw new BrokenRecordError(meta.secret, "it contains no release");
+  if (typeof data !== "string") throw new BrokenRecordError(meta, "it contains no release");
   return data;
 }
 
@@ -232,7 +232,7 @@ export async function withSecretInError<T>(meta: ReleaseMeta, decoding: Promise<
     return await decoding;
   } catch (error) {
     const isUnnamed = error instanceof SyntaxError && !(error instanceof BrokenRecordError);
-    throw isUnnamed ? new BrokenRecordError(meta.secret, error.message) : error;
+    throw isUnnamed ? new BrokenRecordError(meta, error.message) : error;
   }
 }
 

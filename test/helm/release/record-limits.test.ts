@@ -44,7 +44,7 @@ test("a broken record is read again only after a change of its Secret", async ()
   const versions: string[] = [];
   const cache = new SummaryCache(async ({ resourceVersion }) => {
     versions.push(resourceVersion);
-    throw new BrokenRecordError("s", "it is too large");
+    throw new BrokenRecordError({ namespace: "ns", secret: "s" }, "it is too large");
   });
   for (const resourceVersion of ["1", "1", "2"])
     await expect(cache.read({ ...meta, resourceVersion })).rejects.toThrow("it is too large");

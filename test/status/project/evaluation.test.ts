@@ -92,9 +92,12 @@ describe("what the MESSAGE column says", () => {
     [{ activity: "healing", missingObjects: [] }, "Running", "Bringing back missing objects"],
     // A release whose objects nobody knows.
     [
-      { releaseReadError: "Secret sh.helm.release.v1.m.v3: a release record that is no JSON" },
+      {
+        releaseReadError:
+          "the release record in Secret ns/sh.helm.release.v1.m.v3 cannot be read: it is no JSON",
+      },
       "Invalid",
-      "Secret sh.helm.release.v1.m.v3: a release record that is no JSON",
+      "the release record in Secret ns/sh.helm.release.v1.m.v3 cannot be read: it is no JSON",
     ],
     // Something is owed.
     [{ configDigest: "v1-c2" }, "Pending", "Waits for its turn"],

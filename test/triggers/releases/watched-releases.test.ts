@@ -209,9 +209,9 @@ describe("objects of releases", () => {
     made.broken = new Error("no answer");
     await check();
     expect(unread()).toEqual([undefined]);
-    made.broken = new SyntaxError("a release record that is no JSON");
+    made.broken = new SyntaxError("it is no JSON");
     await check();
-    expect(unread()).toEqual(["a release record that is no JSON"]);
+    expect(unread()).toEqual(["it is no JSON"]);
     made.broken = undefined;
     await clock.advance(10_000);
     await settle();
