@@ -9,7 +9,7 @@ import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { warningToProblem, collectProblems, addonFilePath } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
-import { checkCrdFiles, listEnabledCrdFiles, HelmError, MAX_RECORD_BYTES } from "../helm/index.ts";
+import { findFileProblems, HelmError, isChartFault, MAX_RECORD_BYTES } from "../helm/index.ts";
 import {
   computeRecordSize,
   findApplyWarnings,
@@ -17,7 +17,6 @@ import {
   findFloatWarnings,
   findLaterDocuments,
   findManifestWarnings,
-  findUnreadKeys,
   readsEnabledModules,
 } from "../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../plan/index.ts";
@@ -186,11 +185,10 @@ async function lintModule(
   const { problems, warnings } = found;
   const values = collect(problems, () => charts.helmValues(module, tree));
   if (values === undefined) return;
-  const crds = await checkCrdFiles(listEnabledCrdFiles(module, () => values));
-  problems.push(...crds.problems);
-  warnings.push(...crds.warnings);
+  const findings = await findFileProblems(module, values);
+  problems.push(...findings.problems);
+  warnings.push(...findings.warnings);
   if (module.chart === "none" || charts.findHelmProblem() !== undefined) return;
-  problems.push(...(collect(problems, () => lintUnreadValues(module)) ?? []));
   warnings.push(...(collect([], () => lintLaterDocuments(module)) ?? []));
   warnings.push(...lintEnabledModulesUse(module, charts));
   await lintManifest(module, tree, { charts, found });
@@ -203,16 +201,6 @@ function lintEnabledModulesUse(module: Module, charts: OfflineCharts): Problem[]
   if (charts.passesEnabledModules || !isRead) return [];
   const message = "its chart reads global.enabledModules, which charts do not get";
   return [{ file: module.dir, message, remedy: "set --chart-enabled-modules here and for the operator" }];
-}
-
-/** Finds keys of a module's values.yaml that neither its chart nor the operator reads. */
-function lintUnreadValues(module: Module): Problem[] {
-  return findUnreadKeys(module).map((key) => ({
-    file: join(module.dir, "values.yaml"),
-    key,
-    message: "nothing reads it",
-    remedy: `put values of the module under ${module.valuesKey}, and values of a sub-chart under its name or alias`,
-  }));
 }
 
 /** Warns of documents in values.yaml that nobody reads. */
@@ -243,16 +231,11 @@ async function lintManifest(
     if (error instanceof ProblemError) return void problems.push(...error.problems);
     if (!(error instanceof HelmError)) throw error;
     const problem = renderProblem(module, error, charts.kubeVersion);
-    const missingValues = canValuesHelp(error) ? charts.describeMissingValues(module, tree) : undefined;
+    const missingValues = isChartFault(error) ? undefined : charts.describeMissingValues(module, tree);
     if (missingValues === undefined) return void problems.push(problem);
     const message = `its chart is not checked because ${missingValues}`;
     notes.push({ file: module.dir, message });
   }
-}
-
-/** Whether helm may render the chart with other values: not one with a template that cannot be parsed, or for another Kubernetes. */
-function canValuesHelp({ message }: HelmError): boolean {
-  return !message.includes("parse error at ") && !OTHER_KUBERNETES.test(message);
 }
 
 /** Part of helm's error about a chart whose `kubeVersion` excludes the version for which helm renders it. */

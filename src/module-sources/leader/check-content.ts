@@ -1,15 +1,30 @@
 /**
  * Checks new content of a module with the values in force, before it replaces what runs: values, requirements, the configuration
- * of hooks, and the templates of the chart. Of the module's code, it only runs hooks with `--config`, as the operator does.
+ * of hooks, CRDs, and the chart. Of the module's code, it only runs hooks with `--config`, as the operator does.
  */
 
 import { mkdtemp, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 
+import { findFileProblems, isChartFault } from "../../helm/index.ts";
 import { isInRange, oneLine, releaseNumbersOf } from "../../lib/index.ts";
-import { collect, describeProblem, type Module, type Problem, type Tree } from "../../model/index.ts";
+import {
+  collect,
+  describeProblem,
+  type Hook,
+  type Module,
+  type Problem,
+  type Tree,
+} from "../../model/index.ts";
 import { findCycleProblem } from "../../plan/index.ts";
-import { checkConfig, compileSchemas, explainInvalidValues, ValuesStore } from "../../values/index.ts";
+import { findDuplicateWebhooks } from "../../tasks/index.ts";
+import {
+  buildHelmInput,
+  checkConfig,
+  compileSchemas,
+  explainInvalidValues,
+  ValuesStore,
+} from "../../values/index.ts";
 import type { SourcesContext } from "../context.ts";
 import { toLinkName } from "../disk/module-links.ts";
 
@@ -58,7 +73,8 @@ async function findModuleProblem(context: SourcesContext, module: Module): Promi
     (await findRequirementProblem(context, module)) ??
     findValuesProblem(context, candidate, values) ??
     (await findHookProblem(context, candidate)) ??
-    (await findTemplateProblem(context, candidate, values))
+    (await findFileProblem(candidate, values)) ??
+    (await findChartProblem(context, candidate, values))
   );
 }
 
@@ -72,26 +88,32 @@ function buildValues({ options: { state } }: SourcesContext, tree: Tree): Values
   return values;
 }
 
-/** Finds the first hook whose configuration is invalid. */
+/** Finds the first problem of CRDs and values.yaml, as `lint` does. */
+async function findFileProblem(
+  module: Module,
+  values: ValuesStore | undefined,
+): Promise<Problem | undefined> {
+  if (values === undefined) return undefined;
+  const { problems } = await findFileProblems(module, buildHelmInput(values, module).values);
+  return problems[0];
+}
+
+/** Finds the first hook whose configuration is invalid, or that declares the webhook of another hook of the module. */
 async function findHookProblem(
   { options }: SourcesContext,
   { name, hookFiles }: Module,
 ): Promise<Problem | undefined> {
+  const hooks: Hook[] = [];
   for (const file of hookFiles) {
     const loaded = await options.loadHook(file, name);
     if ("problem" in loaded) return loaded.problem;
+    hooks.push(...loaded.hooks);
   }
-  return undefined;
+  return findDuplicateWebhooks(hooks, [])[0];
 }
 
-/** What helm reports for templates that it cannot parse: before it renders any, so that values do not matter. */
-const PARSE_ERROR = /\bparse error\b/;
-
-/**
- * Finds a template that helm cannot parse. Other errors are none of the content: values that hooks set are missing here, and the
- * API server may be away.
- */
-async function findTemplateProblem(
+/** Finds a fault of the chart itself. Other errors are none of the content: values that hooks set are missing here, and the API server may be away. */
+async function findChartProblem(
   { options }: SourcesContext,
   module: Module,
   values: ValuesStore | undefined,
@@ -100,8 +122,7 @@ async function findTemplateProblem(
   try {
     await options.renderChart(module, values);
   } catch (error) {
-    const message = oneLine(error, 1000);
-    if (PARSE_ERROR.test(message)) return { file: module.name, key: "templates", message };
+    if (isChartFault(error)) return { file: module.name, key: "chart", message: oneLine(error, 1000) };
   }
   return undefined;
 }

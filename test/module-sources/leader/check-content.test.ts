@@ -3,9 +3,11 @@ import { dirname, join } from "node:path";
 
 import { expect, it } from "vitest";
 
+import { HelmError } from "../../../src/helm/index.ts";
 import { describeContentProblem } from "../../../src/module-sources/leader/check-content.ts";
 import type { SourcesContext } from "../../../src/module-sources/context.ts";
 import { ChartArchives, readTree } from "../../../src/modules/index.ts";
+import type { RunResult } from "../../../src/process/index.ts";
 import { State } from "../../../src/state/index.ts";
 import { parseConfigMap } from "../../../src/values/index.ts";
 import { tempDir } from "../../registry/artifact/lab.ts";
@@ -26,12 +28,13 @@ interface Given {
   readonly loadHook?: SourcesContext["options"]["loadHook"];
   /** What helm says to the chart. */
   readonly renderError?: string;
+  readonly files?: Record<string, string>;
 }
 
 /** What is wrong with content of the module `web`, with these values, while another module `webhook` has a schema. */
 async function problemOf(
   data: Record<string, string>,
-  { loadHook, renderError }: Given = {},
+  { loadHook, renderError, files }: Given = {},
 ): Promise<string | undefined> {
   const clock = new ManualClock();
   const archives = new ChartArchives(tempDir());
@@ -66,16 +69,21 @@ async function problemOf(
       serverVersion: () => Promise.resolve("v1.35.0"),
       loadHook: loadHook ?? (() => Promise.resolve({ hooks: [], warnings: [] })),
       renderChart: () =>
-        renderError === undefined ? Promise.resolve("") : Promise.reject(new Error(renderError)),
+        renderError === undefined ? Promise.resolve("") : Promise.reject(helmError(renderError)),
     },
   } as unknown as SourcesContext;
   const dir = write(tempDir(), {
     "Chart.yaml": CHART,
     "openapi/config-values.yaml": SCHEMA,
     "hooks/h.sh": "#!/bin/sh\n",
+    ...files,
   });
   chmodSync(join(dir, "hooks/h.sh"), 0o755);
   return describeContentProblem(context, { name: "web", order: undefined, dir });
+}
+
+function helmError(message: string): HelmError {
+  return new HelmError("template", { message } as RunResult);
 }
 
 const ON = { webEnabled: "true", webhookEnabled: "true" };
@@ -98,6 +106,37 @@ it("refuses content with a hook whose configuration is invalid, or with a templa
   expect(loaded).toHaveLength(1);
   const parse = 'helm template: parse error at (web/templates/bad.yaml:1): function "nosuch" not defined';
   expect(await problemOf(ON, { renderError: parse })).toContain(parse);
+});
+
+it.each<[string, Given, RegExp]>([
+  [
+    "a broken CRD",
+    { files: { "crds/x.yaml": "kind: ConfigMap\n" } },
+    /^web\/crds\/x\.yaml: .*no CustomResourceDefinition/,
+  ],
+  [
+    "values that nothing reads",
+    { files: { "values.yaml": "size: 1\n" } },
+    /^web\/values\.yaml: size: nothing reads it/,
+  ],
+  ["a broken addon.yaml", { files: { "addon.yaml": "nonsense: 1\n" } }, /^web\/addon\.yaml: .*nonsense/],
+  [
+    "a broken schema",
+    { files: { "openapi/values.yaml": '$ref: "#/definitions/none"\n' } },
+    /^web\/openapi\/values\.yaml: /,
+  ],
+  [
+    "metadata that helm refuses",
+    { renderError: 'validation: chart.metadata.version "x" is invalid' },
+    /chart\.metadata\.version/,
+  ],
+  [
+    "a chart for another Kubernetes",
+    { renderError: "chart requires kubeVersion: >=1.99.0 which is incompatible with Kubernetes v1.35.0" },
+    /incompatible with Kubernetes/,
+  ],
+])("refuses content with %s, as lint does", async (_, given, reported) => {
+  expect(await problemOf(ON, given)).toMatch(reported);
 });
 
 it.each([

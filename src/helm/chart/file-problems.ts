@@ -1,0 +1,47 @@
+/** Finds problems in the files of a module that no value of a hook can solve, for `lint` and for new content of sources. */
+
+import { join } from "node:path";
+
+import { collect, type Module, type Problem } from "../../model/index.ts";
+import { HelmError } from "../binary/helm-errors.ts";
+import { checkCrdFiles } from "../crds/ensure-crds.ts";
+import { findUnreadKeys } from "./lint-templates.ts";
+import { listEnabledCrdFiles } from "./sub-charts.ts";
+
+interface FileFindings {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}
+
+/**
+ * Finds invalid CRDs, fields of CRDs that are not applied, and values that nothing reads. `values` is the JSON text that helm gets, which
+ * enables sub-charts.
+ */
+export async function findFileProblems(module: Module, values: string): Promise<FileFindings> {
+  const crds = await checkCrdFiles(listEnabledCrdFiles(module, () => values));
+  const problems: Problem[] = [...crds.problems];
+  problems.push(...(collect(problems, () => findUnreadValues(module)) ?? []));
+  return { problems, warnings: crds.warnings };
+}
+
+/** Finds keys of a module's values.yaml that neither its chart nor the operator reads. */
+function findUnreadValues(module: Module): Problem[] {
+  return findUnreadKeys(module).map((key) => ({
+    file: join(module.dir, "values.yaml"),
+    key,
+    message: "nothing reads it",
+    remedy: `put values of the module under ${module.valuesKey}, and values of a sub-chart under its name or alias`,
+  }));
+}
+
+/**
+ * Parts of helm's errors about the files of a chart, which values cannot solve: a template that cannot be parsed, another `kubeVersion`, and
+ * metadata, dependencies and values.yaml that helm cannot load.
+ */
+const CHART_FAULT =
+  /parse error|incompatible with Kubernetes|Chart\.yaml|chart\.metadata|cannot load |library charts/;
+
+/** Whether helm cannot render a chart because of its files. Other errors may be due to values that hooks set, or to the API server. */
+export function isChartFault(error: unknown): boolean {
+  return error instanceof HelmError && CHART_FAULT.test(error.message);
+}
