@@ -1,7 +1,7 @@
 /** API discovery: the kinds that the API server serves. */
 
 import { systemClock, type Clock } from "../../lib/index.ts";
-import { ConnectionError } from "../api-errors.ts";
+import { ApiError, ConnectionError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { apiVersionOf, type Resource } from "../resources.ts";
 
@@ -90,9 +90,13 @@ export class Discovery {
     return request;
   }
 
-  /** Requests all group versions. An aggregated API that is down keeps its kinds from the last discovery. */
+  /**
+   * Requests all group versions. An aggregated API that is down keeps its kinds from the last discovery, also if discovery does not list it,
+   * for example while the API server starts.
+   */
   async #requestVersions(): Promise<readonly GroupVersion[]> {
     const lists = await Promise.all(["/api", "/apis"].map((path) => this.#requestGroupVersions(path)));
+    lists.push(await this.#findUnlistedVersions(lists.flat()));
     const lastKinds = new Map(
       this.#lastVersions.map((version) => [apiVersionOf(version), version.resources]),
     );
@@ -101,6 +105,26 @@ export class Discovery {
       resources: version.resources ?? lastKinds.get(apiVersionOf(version)),
     }));
     return this.#lastVersions;
+  }
+
+  /**
+   * The versions of aggregated APIs that discovery does not list although their APIService exists: they are unknown, not removed. Queries the server at
+   * the first discovery, and when listed versions are missing.
+   */
+  async #findUnlistedVersions(listed: readonly GroupVersion[]): Promise<GroupVersion[]> {
+    const listedNames = new Set(listed.map(apiVersionOf));
+    const missing = this.#lastVersions.filter((version) => !listedNames.has(apiVersionOf(version)));
+    if (this.#lastVersions.length > 0 && missing.length === 0) return [];
+    try {
+      const { items } = await this.#client.json<ApiServiceList>({ path: API_SERVICES });
+      return (items ?? [])
+        .flatMap(({ spec }) => (spec?.service ? [toUnknownVersion(spec)] : []))
+        .filter((version) => !listedNames.has(apiVersionOf(version)));
+    } catch (error) {
+      // Without permission, or without aggregation, only discovery can tell.
+      if (error instanceof ApiError && error.status < 500) return [];
+      return missing.map(toUnknownVersion);
+    }
   }
 
   /** Requests the kinds below `/api` (core) or `/apis`. Throws if the server is too old for aggregated discovery. */
@@ -161,6 +185,19 @@ export interface GroupVersion {
   readonly isDown: boolean;
   /** undefined = unknown, because the API is down and its kinds were never read. */
   readonly resources: readonly Resource[] | undefined;
+}
+
+const API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+/** The parts of APIServices that the operator reads. `service` is missing if the API server itself serves the API. */
+interface ApiServiceList {
+  readonly items?:
+    | readonly { readonly spec?: { group?: string; version?: string; service?: object | null } }[]
+    | null;
+}
+
+function toUnknownVersion({ group = "", version = "" }: { group?: string; version?: string }): GroupVersion {
+  return { group, version, isDown: true, resources: undefined };
 }
 
 /** `Accept` header that requests aggregated discovery: all kinds in one answer. */

@@ -75,6 +75,36 @@ test("a broken aggregated API keeps the kinds it had", async () => {
   expect(await discovery.resolve("Thing")).toBeUndefined();
 });
 
+const API_SERVICES = "GET /apis/apiregistration.k8s.io/v1/apiservices";
+const apiServices = (...names: string[]) => ({
+  json: {
+    items: names.map((name) => {
+      const [apiVersion = "", service] = name.split(" ");
+      const [group, version] = apiVersion.split("/");
+      return { spec: { group, version, ...(service && { service: { name: service } }) } };
+    }),
+  },
+});
+
+test("an aggregated API that discovery does not list is unknown while its APIService exists", async () => {
+  const { api, client, clock } = await fake();
+  const services = apiServices("metrics.k8s.io/v1beta1 metrics", "example.org/v1");
+  api.on("GET /api", CORE).on("GET /apis", list(), GROUPS, list());
+  api.on(API_SERVICES, services, services, status(503, "ServiceUnavailable"), apiServices());
+  const discovery = new Discovery(client, clock);
+  const metrics = async () => {
+    const versions = await discovery.readVersions();
+    const found = versions.find(({ group }) => group === "metrics.k8s.io");
+    return found && [found.isDown, found.resources?.map(({ kind }) => kind)];
+  };
+  expect(await metrics()).toEqual([true, undefined]);
+  await expect(discovery.resolve("PodMetrics", "metrics.k8s.io/v1beta1")).rejects.toThrow("does not answer");
+  expect(await metrics()).toEqual([true, ["PodMetrics"]]);
+  expect(await metrics()).toEqual([true, ["PodMetrics"]]);
+  expect(await metrics()).toEqual([true, ["PodMetrics"]]);
+  expect(await metrics()).toBeUndefined();
+});
+
 test("questions share one reading; a missing kind is looked for again, but not at once", async () => {
   const { api, client, clock } = await fake();
   api.on("GET /api", CORE).on("GET /apis", list(), GROUPS);
