@@ -363,15 +363,23 @@ function excludeOwnCrds(rules: readonly JsonObject[]): JsonObject[] {
   return [{ name: "not-crds-of-addon-operator", expression }];
 }
 
+/** The begin of the names of Secrets with release records. */
+const RECORD_PREFIX = "sh.helm.release.v1.";
+
 /**
- * What the operator writes outside of its namespace before it can run a hook, as expressions of CEL: the Secret of a run and the token that is bound to
- * it, and reviews of permissions, which the API server does not store.
+ * What the operator writes outside of its namespace for itself, as expressions of CEL: the Secret of a run and the token that is bound to
+ * it, release records, and reviews of permissions, which the API server does not store.
  */
 const OWN_WRITES = [
   {
     group: "",
     paths: ["secrets"],
     expression: `request.resource.group == '' && request.resource.resource == 'secrets' && has(request.name) && request.name.startsWith('${RUN_SECRET_PREFIX}')`,
+  },
+  {
+    group: "",
+    paths: ["secrets"],
+    expression: `request.resource.group == '' && request.resource.resource == 'secrets' && has(request.name) && request.name.startsWith('${RECORD_PREFIX}')`,
   },
   {
     group: "",
