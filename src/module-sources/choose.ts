@@ -17,7 +17,7 @@ import type {
 } from "./types.ts";
 
 /** The value of the annotation that approves a content. With the digest, it approves no other content of the same version. */
-export function toApproval({ version, digest }: ResolvedCandidate): string {
+export function toApproval({ version, digest }: Pick<ResolvedCandidate, "version" | "digest">): string {
   return `${version}@${digest}`;
 }
 

@@ -1,4 +1,4 @@
-/** Writes the entries of the lock again that somebody else has deleted while the operator runs. */
+/** Writes the entries of the lock again that somebody else has deleted or changed while the operator runs. */
 
 import { oneLine, type Timer } from "../lib/index.ts";
 import { watchConfigMap, type SourcesContext } from "./context.ts";
@@ -42,7 +42,7 @@ export class LockKeeper {
     try {
       const modules = await this.#context.runExclusively(() => lockedModules.restoreLostEntries());
       if (modules.length > 0)
-        options.logger.warn("The lock had lost entries, which are written again", {
+        options.logger.warn("The lock had lost or changed entries, which are written again", {
           configMap: lock.name,
           modules: modules.join(", "),
         });

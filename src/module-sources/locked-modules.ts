@@ -125,13 +125,19 @@ export class LockedModules {
   }
 
   /**
-   * Writes the entries again that the ConfigMap has lost or damaged since this process wrote or read them, and returns the names of
-   * their modules. Throws errors of the API.
+   * Writes the entries again that the ConfigMap has lost, or that someone has changed, since this process wrote or read them, and returns
+   * the names of their modules. Throws errors of the API.
    */
   async restoreLostEntries(): Promise<string[]> {
     const { lock } = this.#options;
     const stored = await lock.read();
-    const lost = new Map([...this.entries].filter(([name]) => !stored.entries.has(name)));
+    const lost = new Map(
+      [...this.entries].filter(([name, entry]) => {
+        // Without members that are undefined, as it is stored.
+        const written = JSON.parse(JSON.stringify(entry)) as unknown;
+        return !isDeepStrictEqual(stored.entries.get(name), written);
+      }),
+    );
     if (lost.size > 0) await lock.writeAll(lost, stored.crdUid ?? this.crdUid);
     return [...lost.keys()];
   }

@@ -35,6 +35,7 @@ export const EVENT_REASONS = {
   SourceUpdated: { type: "Normal", action: "Fetch" },
   UpdateHeld: { type: "Normal", action: "Fetch" },
   UpdateApproved: { type: "Normal", action: "Fetch" },
+  ApprovalUnmatched: { type: "Warning", action: "Fetch" },
   UpdateRejected: { type: "Warning", action: "Rollback" },
   SourceUnavailable: { type: "Warning", action: "Fetch" },
   Withdrawn: { type: "Warning", action: "Fetch" },

@@ -147,6 +147,21 @@ describe("an approval", () => {
     expect([confirmedUpdate, endedConfirmations]).toEqual([undefined, { [APPROVE]: `1.5.0@${digest}` }]);
   });
 
+  it("of content that does not wait is reported once, with what waits", async () => {
+    const lab = await running({ version: "*" }, { approval: "patch" });
+    const digest = await lab.push("1.5.0");
+    await until(lab, waiting(lab));
+    await read(lab);
+    const stale = `1.4.9@sha256:${"0".repeat(64)}`;
+    lab.state.recordModule("web", "annotationsObserved", { [APPROVE]: stale });
+    const unmatched = () => lab.events.filter(({ reason }) => reason === "ApprovalUnmatched");
+    await until(lab, () => unmatched().length > 0);
+    const note = `the annotation ${APPROVE} approves ${stale}, but 1.5.0@${digest} waits`;
+    expect(unmatched()).toEqual([{ module: "web", reason: "ApprovalUnmatched", note }]);
+    await lab.pass(2 * HOUR);
+    expect([lab.content("web"), unmatched().length]).toEqual(["1.4.2", 1]);
+  });
+
   it("counts after an edit of the source during the check that would have used it", async () => {
     const lab = await running({ version: "*" }, { approval: "patch" });
     const digest = await lab.push("1.5.0");

@@ -232,6 +232,23 @@ it("what the registry has refused stays refused while it is away, also after a r
   expect(lab.state.view.sourceProblems).toEqual([]);
 });
 
+it("what the registry has refused stays refused while the source is suspended, also after a restart", async () => {
+  const lab = await running({ tag: "stable" });
+  await lab.push("1.5.0", { key: keyPair() });
+  await lab.lab.tag("web:1.5.0", "stable");
+  await sync(lab);
+  expect(seen(lab)).toBe(NOT_VERIFIED);
+  const { metadata, spec } = lab.api.get(`${SOURCES}/platform`) as { metadata: object; spec: object };
+  const suspended = { metadata, spec: { ...spec, suspend: true } };
+  lab.api.put(`${SOURCES}/platform`, { ...suspended, status: lab.status() } as never);
+  await lab.pass(5 * MINUTE);
+  expect(lab.status().observedGeneration).toBe(2);
+  expect(seen(lab)).toBe(NOT_VERIFIED);
+  await lab.start();
+  await lab.pass(5 * MINUTE);
+  expect(seen(lab)).toBe(NOT_VERIFIED);
+});
+
 it("failing checks are reported once as an Event and in the log, with a series while they fail", async () => {
   const lab = await running({ version: "^1" });
   const series = async (): Promise<boolean> =>

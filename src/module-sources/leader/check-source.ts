@@ -96,6 +96,18 @@ async function findModuleState(
   }
 }
 
+/** Reports a user's approval of content that is neither in use nor waits, such as of an earlier update. */
+function reportUnmatchedApproval(
+  { context, name, reporter }: ModuleCheck,
+  pending: PendingUpdate | undefined,
+): void {
+  const approval = getApproval(context, name);
+  const locked = context.lockedModules.entries.get(name);
+  const known = [locked, pending].filter((each) => each !== undefined).map(toApproval);
+  if (approval === undefined || known.includes(approval)) return reporter.onApprovalMatched(name);
+  reporter.onApprovalUnmatched(name, approval, pending && toApproval(pending));
+}
+
 /** The registry has no version for the request. The locked content stays in use. */
 class WithdrawnError extends Error {}
 
@@ -128,9 +140,10 @@ async function checkModule(check: ModuleCheck): Promise<PendingUpdate | undefine
   }
   if (fetchFailure !== undefined) throw fetchFailure.error as Error;
   await updateEntrySettings(check, choice);
-  if (choice.kind === "defer") return recordPendingUpdate(check, choice);
+  const pending = choice.kind === "defer" ? await recordPendingUpdate(check, choice) : undefined;
+  reportUnmatchedApproval(check, pending);
   if (choice.kind === "keep" && choice.reason !== undefined) throw new WithdrawnError(choice.reason);
-  return undefined;
+  return pending;
 }
 
 /**

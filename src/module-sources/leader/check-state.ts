@@ -9,7 +9,12 @@ import type { SourceEntry } from "../source-list.ts";
 import type { ModuleError, PendingUpdate, SourceSpec } from "../types.ts";
 import { checkSource } from "./check-source.ts";
 import type { ModuleCheckTools } from "./module-check.ts";
-import { FINDINGS_BEFORE_CHECK, readStoredErrors, type RegistryAnswerKind } from "./source-status.ts";
+import {
+  FINDINGS_BEFORE_CHECK,
+  parseStoredErrors,
+  readStoredErrors,
+  type RegistryAnswerKind,
+} from "./source-status.ts";
 
 const RETRY = { firstMs: 5000, maxMs: 600_000 };
 /** An interval varies by this share, so that operators do not ask a registry at the same moment. */
@@ -69,7 +74,9 @@ export async function runCheck(
   const found = await checkSource(checkTools, source, { names, isRequested, onAnswer });
   const { pendingUpdates } = found;
   const failures = new Map([...found.errors].filter(([, { reason }]) => reason === "CheckFailed"));
-  const errors = keepConfirmedErrors(found.errors, earlierErrors);
+  const errors = isSuspended(source)
+    ? findSuspendedErrors(context, source, checkState)
+    : keepConfirmedErrors(found.errors, earlierErrors);
   const isFailed = failures.size > 0;
   checkState.failures = isFailed ? checkState.failures + 1 : 0;
   const now = options.clock.now();
@@ -94,6 +101,23 @@ export async function runCheck(
 /** The modules that a check looks up: none of a suspended source. */
 function listCheckedModules({ sources }: SourcesContext, { name, spec }: SourceEntry): string[] {
   return spec === undefined || spec.suspend ? [] : sources.listModules(name);
+}
+
+function isSuspended({ spec }: SourceEntry): boolean {
+  return spec?.suspend === true;
+}
+
+/** The errors that the registry confirmed before the source was suspended: without a check, nothing shows that they have ended. */
+function findSuspendedErrors(
+  { sources }: SourcesContext,
+  { name: source, object }: SourceEntry,
+  { findings }: CheckState,
+): ReadonlyMap<string, ModuleError> {
+  const modules = sources.listModules(source);
+  const earlier = findings.errors ?? parseStoredErrors(object);
+  return new Map(
+    [...earlier].filter(([name, { reason }]) => modules.includes(name) && CONFIRMED_REASONS.has(reason)),
+  );
 }
 
 /** Whether a user requests this check by an annotation. */

@@ -1,5 +1,7 @@
 /** Reports what checks of ModuleSources find as Events, log lines and metrics. Statuses are written elsewhere. */
 
+import { plainLine } from "../../lib/index.ts";
+import { APPROVE_UPDATE } from "../../state/index.ts";
 import type { OperatorEvent } from "../../status/index.ts";
 import type { ModuleSourcesOptions } from "../context.ts";
 import type { Lock, LockEntry, ModuleError, PendingUpdate } from "../types.ts";
@@ -13,6 +15,8 @@ export class CheckReporter {
   readonly #digestsInSeries = new Map<string, string>();
   readonly #failingSources = new Set<string>();
   readonly #mirrorErrors = new Map<string, string>();
+  /** Of each module, the approval without effect that was reported last. */
+  readonly #unmatchedApprovals = new Map<string, string>();
 
   constructor(options: ModuleSourcesOptions) {
     this.#options = options;
@@ -97,6 +101,20 @@ export class CheckReporter {
   onApproved(module: string, version: string): void {
     const note = `version ${version} is used now: it was approved`;
     this.#options.announce({ module, reason: "UpdateApproved", note });
+  }
+
+  /** A user's approval names content that does not wait. Reported once for each approval and waiting content. */
+  onApprovalUnmatched(module: string, approval: string, waiting: string | undefined): void {
+    const found = waiting === undefined ? "no update waits" : `${waiting} waits`;
+    const note = `the annotation ${APPROVE_UPDATE} approves ${plainLine(approval)}, but ${found}`;
+    if (this.#unmatchedApprovals.get(module) === note) return;
+    this.#unmatchedApprovals.set(module, note);
+    this.#options.announce({ module, reason: "ApprovalUnmatched", note });
+    this.#options.logger.warn("An approval of an update matches nothing", { module, approval, waiting });
+  }
+
+  onApprovalMatched(module: string): void {
+    this.#unmatchedApprovals.delete(module);
   }
 
   /** The update to the version `failed` was rolled back, and the lock has this earlier entry again. */

@@ -122,8 +122,13 @@ function buildCheckField(failure: ModuleError | undefined, rowError: string | un
 }
 
 /** Reads the errors of modules from a status that describes the current spec; the inverse of `buildCheckField`. */
-export function readStoredErrors({ metadata, status }: IModuleSource): ReadonlyMap<string, ModuleError> {
-  if (status?.observedGeneration !== metadata.generation) return new Map();
+export function readStoredErrors(object: IModuleSource): ReadonlyMap<string, ModuleError> {
+  const { metadata, status } = object;
+  return status?.observedGeneration === metadata.generation ? parseStoredErrors(object) : new Map();
+}
+
+/** As `readStoredErrors`, also of a status that describes an earlier spec. */
+export function parseStoredErrors({ status }: IModuleSource): ReadonlyMap<string, ModuleError> {
   return new Map(
     (status?.modules ?? []).flatMap(({ name, error = "", check }) =>
       check === undefined ? [] : [[name, { reason: check.reason, message: check.message ?? error }]],
