@@ -1,7 +1,7 @@
 /** API discovery: the kinds that the API server serves. */
 
 import { systemClock, type Clock } from "../../lib/index.ts";
-import { ApiError, ConnectionError } from "../api-errors.ts";
+import { ConnectionError, isNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { apiVersionOf, type Resource } from "../resources.ts";
 
@@ -120,11 +120,17 @@ export class Discovery {
       return (items ?? [])
         .flatMap(({ spec }) => (spec?.service ? [toUnknownVersion(spec)] : []))
         .filter((version) => !listedNames.has(apiVersionOf(version)));
-    } catch (error) {
-      // Without permission, or without aggregation, only discovery can tell.
-      if (error instanceof ApiError && error.status < 500) return [];
-      return missing.map(toUnknownVersion);
+    } catch {
+      // Without permission to list APIServices, the API itself shows whether it is removed.
+      const removed = await Promise.all(missing.map((version) => this.#isRemoved(version)));
+      return missing.filter((_, index) => removed[index] !== true).map(toUnknownVersion);
     }
+  }
+
+  /** Whether the server answers that it does not know a group version. Any other answer says nothing. */
+  #isRemoved(version: GroupVersion): Promise<boolean> {
+    const path = `/apis/${apiVersionOf(version)}`;
+    return this.#client.json({ path }).then(() => false, isNotFound);
   }
 
   /** Requests the kinds below `/api` (core) or `/apis`. Throws if the server is too old for aggregated discovery. */

@@ -90,7 +90,10 @@ test("an aggregated API that discovery does not list is unknown while its APISer
   const { api, client, clock } = await fake();
   const services = apiServices("metrics.k8s.io/v1beta1 metrics", "example.org/v1");
   api.on("GET /api", CORE).on("GET /apis", list(), GROUPS, list());
-  api.on(API_SERVICES, services, services, status(503, "ServiceUnavailable"), apiServices());
+  const forbidden = status(403, "Forbidden");
+  api.on(API_SERVICES, services, services, forbidden, apiServices());
+  const down = status(503, "ServiceUnavailable");
+  api.on("GET /apis/metrics.k8s.io/v1beta1", down).on("GET /apis/example.org/v1", status(404, "NotFound"));
   const discovery = new Discovery(client, clock);
   const metrics = async () => {
     const versions = await discovery.readVersions();
