@@ -1,14 +1,26 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
 import type { FalseAnswer, Seen } from "./fault-proxy.ts";
 import { atRest, expectNothingLeft, installed, pictureOf } from "./final-state.ts";
 import type { OperatorProcess } from "./operator.ts";
 import { prepare } from "./scene-story.ts";
-import type { PageState } from "./scene.ts";
+import { openScene, type PageState } from "./scene.ts";
+import { ACCOUNT_STORIES } from "./stories-accounts.ts";
 import { LEADER_STORIES } from "./stories-leaders.ts";
 import { RELEASE_STORIES } from "./stories-releases.ts";
+import { SOURCE_STORIES } from "./stories-sources.ts";
+import { WEBHOOK_STORIES } from "./stories-webhooks.ts";
 import type { Cast, Story } from "./story.ts";
 
 /** In no order of their own: each plays in a namespace of its own. */
-export const STORIES: readonly Story[] = [...RELEASE_STORIES, ...LEADER_STORIES];
+export const STORIES: readonly Story[] = [
+  ...RELEASE_STORIES,
+  ...LEADER_STORIES,
+  ...SOURCE_STORIES,
+  ...WEBHOOK_STORIES,
+  ...ACCOUNT_STORIES,
+];
 
 type Match = (seen: Seen) => boolean;
 
@@ -32,7 +44,9 @@ function writesOf({ takesLease = false }: Story): Match {
 
 /** The state at rest, without what two undisturbed runs do not share. */
 async function stateOf(story: Story, pageState: PageState): Promise<unknown> {
-  const { revisions: _, ...picture } = await pictureOf(pageState);
+  const { revisions: _, objects, ...rest } = await pictureOf(pageState);
+  const shown = Object.entries(objects).filter(([name]) => story.hidden?.includes(name) !== true);
+  const picture = { ...rest, objects: Object.fromEntries(shown) };
   const text = JSON.stringify([picture, (await story.look?.(pageState)) ?? null]);
   return JSON.parse(text.replaceAll(pageState.namespace, "NAMESPACE")) as unknown;
 }
@@ -41,6 +55,8 @@ async function stateOf(story: Story, pageState: PageState): Promise<unknown> {
 export interface Undisturbed {
   readonly writes: number;
   readonly requests: number;
+  /** Changes of files below `sources`. */
+  readonly fileChanges: number;
   readonly state: string;
 }
 
@@ -52,6 +68,7 @@ export async function playUndisturbed(story: Story): Promise<Undisturbed> {
   const { pageState } = stage;
   const { seen } = pageState.proxy;
   const begin = seen.length;
+  if (story.hasFiles === true) pageState.file(FILE_POINT, "none");
   const operator = await stage.play();
   const writes = (): number => seen.slice(begin).filter(writesOf(story)).length;
   let last = "";
@@ -68,7 +85,16 @@ export async function playUndisturbed(story: Story): Promise<Undisturbed> {
   const counted = { writes: writes(), requests: seen.slice(begin).filter(isRequest).length };
   await stage.endOthers?.(operator);
   await expectNothingLeft(pageState, operator);
-  return { ...counted, state: last.slice(last.indexOf(" ") + 1) };
+  const fileChanges = countFileChanges(pageState);
+  return { ...counted, fileChanges, state: last.slice(last.indexOf(" ") + 1) };
+}
+
+/** In the directory of a scene: see file-points.ts. */
+const FILE_POINT = "file-point";
+
+function countFileChanges({ dir }: PageState): number {
+  const log = join(dir, "file-changes");
+  return existsSync(log) ? readFileSync(log, "utf8").split("\n").filter(Boolean).length : 0;
 }
 
 interface Stage extends Cast {
@@ -78,7 +104,7 @@ interface Stage extends Cast {
 
 /** Everything before the story: for all but those of a first start, a first converge. */
 async function openStage(story: Story): Promise<Stage> {
-  const pageState = await prepare("each");
+  const pageState = await (story.isBare === true ? openScene("each") : prepare("each"));
   await story.furnish?.(pageState);
   return { story, pageState, ...(await (story.cast ?? castOne(story))(pageState)) };
 }
@@ -148,6 +174,24 @@ export async function crashAfterWrite(story: Story, n: number, truth: Undisturbe
   await first.kill9();
   stage.pageState.killHelm();
   proxy.forgetHolds();
+  await expectState(stage, truth, await stage.replace());
+  return isReached;
+}
+
+/**
+ * Plays a story whose operator dies at its change `n` of files (half a file is written, a part of a directory deleted), has
+ * another operator take its place, and compares the state. Resolves to whether there was such a change.
+ */
+export async function crashAtFileChange(story: Story, n: number, truth: Undisturbed): Promise<boolean> {
+  const stage = await openStage(story);
+  stage.pageState.file(FILE_POINT, String(n));
+  const first = await stage.play();
+  const died = first.exit.then(() => true);
+  const over = { isSettled: story.isOver, what: "the end, or the change" };
+  const isReached = await Promise.race([died, settle(stage, first, over).then(() => false)]);
+  await first.kill9();
+  stage.pageState.killHelm();
+  stage.pageState.remove(FILE_POINT);
   await expectState(stage, truth, await stage.replace());
   return isReached;
 }

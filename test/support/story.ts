@@ -14,6 +14,14 @@ export interface Cast {
 export interface Story {
   readonly name: string;
   readonly args?: readonly string[];
+  /** Takes longer than its kind deserves at each change: only with LONG=1. */
+  readonly isLong?: boolean;
+  /** Has only the modules and hooks that `furnish` adds. */
+  readonly isBare?: boolean;
+  /** Changes of its files below `sources` count, too (file-points.ts). */
+  readonly hasFiles?: boolean;
+  /** Objects of the picture, as `KIND NAME`, that `look` shows in another way. */
+  readonly hidden?: readonly string[];
   /** Adds files and objects to the scene before the first start. */
   readonly furnish?: (pageState: PageState) => Promise<void> | void;
   /** An operator takes the Lease: that write counts, but not those that renew it. */
@@ -22,7 +30,7 @@ export interface Story {
   readonly act?: (pageState: PageState) => Promise<void>;
   /** Several operators, in place of one that its like replaces. */
   readonly cast?: (pageState: PageState) => Promise<Cast>;
-  /** Objects that the picture of the namespace does not contain. */
+  /** Objects that the picture of the namespace does not contain; may throw before the end. */
   readonly look?: (pageState: PageState) => Promise<unknown>;
   /** Says of the state at rest, as JSON, that nothing is left to do. */
   readonly isOver: (state: string) => boolean;

@@ -50,7 +50,7 @@ export async function makeTeam(operatorNamespace: string, prefix: string): Promi
 }
 
 /** A module of a team with a ConfigMap of its name in the team's namespace. */
-export function teamModule(lab: Lab, name: string, team: Team): void {
+export function teamModule(lab: Pick<Lab, "file">, name: string, team: Team): void {
   const dir = `modules/010-${name}`;
   lab.file(`${dir}/Chart.yaml`, `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`);
   lab.file(`${dir}/values.yaml`, `${name}Enabled: true\n`);
