@@ -150,6 +150,20 @@ export const SOURCE_STORIES: readonly Story[] = [
     ...story,
     name: "source-rollback",
     isLong: true,
+    begins: async (pageState) => {
+      await lookAtSource(pageState, "1.0.0");
+      const good = [
+        "get",
+        "secrets",
+        "-n",
+        pageState.namespace,
+        "-l",
+        "addon-operator.io/good=true",
+        "-o",
+        "name",
+      ];
+      expect(await pageState.cluster.kubectl(good)).not.toBe("");
+    },
     // No Service has this type: helm fails and rolls back, and so does the lock.
     act: (pageState) => moveTo(pageState, "1.2.0", "Nonsense"),
     look: async (pageState) => {
