@@ -17,7 +17,7 @@ import {
   type Clock,
   type Logger,
 } from "../lib/index.ts";
-import { userOf, type Account, type Hook, type KubernetesBinding } from "../model/index.ts";
+import { userOf, type Account, type Hook, type KubernetesBinding, type Module } from "../model/index.ts";
 import { resolveDirectories } from "../modules/index.ts";
 import { findAccessObstacle, findUserIdProblem, UserIds } from "../process/index.ts";
 import type { Children, ScratchDir } from "../process/index.ts";
@@ -128,6 +128,17 @@ export class Actors {
     // In a volume that every user may write to, such as an emptyDir, hooks could replace the modules from registries.
     const sourcesProblem = hasSourcesDir ? findPathProblemBesideUsers(sourcesDir) : undefined;
     this.#sharedIdReason = problem ?? sourcesProblem ?? this.#findModulesDirProblem();
+  }
+
+  /** Starts to revoke the tokens that an operator which was killed has left for modules with hooks. Call it before the first run. */
+  revokeFormerTokens(modules: readonly Pick<Module, "name" | "hookFiles">[]): void {
+    const owners = modules
+      .filter(({ hookFiles }) => hookFiles.length > 0)
+      .flatMap(({ name: module }) => {
+        const account = attempt(() => this.#options.accounts.getKnownAccount(module));
+        return account === undefined ? [] : [{ module, account }];
+      });
+    this.#tokens.revokeFormer(owners);
   }
 
   /** Resolves when the tokens of all ended runs are revoked. */

@@ -182,6 +182,7 @@ export class Operator {
     signal.throwIfAborted();
     components.watchReleases();
     this.#moduleSources?.startLeading();
+    this.#base.actors.revokeFormerTokens(state.tree.modules);
     state.record("factsObserved", { boot: "waiting" }); // Makes the first task due.
   }
 

@@ -77,7 +77,7 @@ export class RunTokens {
    * other share the token. Starts to revoke the token at the end of the last of these runs, usually without waiting for the answer.
    */
   async withToken<T>(owner: TokenOwner, work: (getToken: GetRunToken) => Promise<T>): Promise<T> {
-    const key = `${owner.module} ${userOf(owner.account)}`;
+    const key = keyOf(owner);
     // The next run reuses the name of the Secret that this revocation deletes.
     const previousRevocation = this.#revocations.get(key);
     const options = { ...this.#options, problems: this.#problems, previousRevocation };
@@ -92,6 +92,28 @@ export class RunTokens {
         this.#runTokens.delete(key);
         await this.#startRevocation(key, run);
       }
+    }
+  }
+
+  /**
+   * Starts to revoke the tokens that an operator which was killed has left for these modules, since a module that is disabled now does not
+   * run again. Call it before the first run, which waits until its Secret is deleted.
+   */
+  revokeFormer(owners: readonly TokenOwner[]): void {
+    const { client, operator, logger } = this.#options;
+    for (const owner of owners) {
+      const key = keyOf(owner);
+      const { module, account } = owner;
+      const target = { resource: SECRETS, namespace: account.namespace, name: secretNameOf(owner, operator) };
+      const revoking: Promise<unknown> = remove(client, target, { timeoutMs: REVOCATION_TIMEOUT_MS })
+        .catch((error: unknown) => {
+          if (!isNotFound(error))
+            logger.debug("A former token cannot be revoked", { module, error: oneLine(error) });
+        })
+        .finally(() => {
+          if (this.#revocations.get(key) === revoking) this.#revocations.delete(key);
+        });
+      this.#revocations.set(key, revoking);
     }
   }
 
@@ -209,11 +231,9 @@ class RunToken {
   /** Creates the Secret of the run; replaces a Secret that a killed operator has left. */
   async #createSecret(): Promise<Secret> {
     const { client, operator, previousRevocation } = this.#options;
-    const { module, account } = this.#owner;
+    const { account } = this.#owner;
     const { namespace } = account;
-    // Two operators may use accounts of one namespace for modules of one name.
-    const operatorHash = createHash("sha256").update(operator).digest("hex").slice(0, 10);
-    const name = `${RUN_SECRET_PREFIX}${module}-${operatorHash}`;
+    const name = secretNameOf(this.#owner, operator);
     const target = { resource: SECRETS, namespace };
     const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true };
@@ -244,6 +264,14 @@ class RunToken {
       error: reason,
     });
   }
+}
+
+const keyOf = ({ module, account }: TokenOwner): string => `${module} ${userOf(account)}`;
+
+/** The name of the Secret for a module's runs. Two operators may use accounts of one namespace for modules of one name. */
+function secretNameOf({ module }: TokenOwner, operator: string): string {
+  const operatorHash = createHash("sha256").update(operator).digest("hex").slice(0, 10);
+  return `${RUN_SECRET_PREFIX}${module}-${operatorHash}`;
 }
 
 const TOO_MANY_REQUESTS = 429;

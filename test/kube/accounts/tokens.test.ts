@@ -128,6 +128,22 @@ test("a Secret that a killed operator has left is replaced, which revokes its to
   ]);
 });
 
+test("Secrets that a killed operator has left are deleted, before the next run creates its own", async () => {
+  const { api, runs } = await tokens();
+  const deleted = Promise.withResolvers<{ json: object }>();
+  const hash = "e37e6a580d";
+  api.on(`DELETE ${SECRETS}/addon-operator-run-web-${hash}`, () => deleted.promise);
+  api.on(`DELETE ${SECRETS}/addon-operator-run-off-${hash}`, status(404, "NotFound"));
+  runs.revokeFormer([owner, { module: "off", account }]);
+  const run = runs.withToken(owner, async (token) => (await token()).token);
+  await until(() => api.requests.length === 2);
+  expect(calls(api).toSorted()).toEqual(["DELETE addon-operator-run-off", "DELETE addon-operator-run-web"]);
+  deleted.resolve({ json: {} });
+  expect(await run).toBe("token-1");
+  expect(calls(api)[2]).toBe("POST secrets");
+  await runs.waitForRevocations();
+});
+
 test("without rights on Secrets, the token expires by itself, which is reported once", async () => {
   const { api, runs, warnings } = await tokens();
   const message =
