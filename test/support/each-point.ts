@@ -103,7 +103,7 @@ interface Stage extends Cast {
 }
 
 /** Everything before the story: for all but those of a first start, a first converge. */
-async function openStage(story: Story): Promise<Stage> {
+export async function openStage(story: Story): Promise<Stage> {
   const pageState = await (story.isBare === true ? openScene("each") : prepare("each"));
   await story.furnish?.(pageState);
   return { story, pageState, ...(await (story.cast ?? castOne(story))(pageState)) };
@@ -148,7 +148,11 @@ async function settle(
 }
 
 /** The operator reaches the state of an undisturbed run and stays there, and nothing of its predecessor is left. */
-async function expectState(stage: Stage, truth: Undisturbed, operator: OperatorProcess): Promise<void> {
+export async function expectState(
+  stage: Stage,
+  truth: Undisturbed,
+  operator: OperatorProcess,
+): Promise<void> {
   let found = "";
   const isSettled = (state: string): boolean => (found = state) === truth.state;
   try {

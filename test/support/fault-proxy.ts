@@ -36,6 +36,26 @@ export interface FalseAnswer {
   readonly asFrame?: boolean;
   /** A page of a program in between, in place of a Status. */
   readonly html?: string;
+  /** The connection ends in place of an answer: before the API server hears of the request, after it has done its work, or within the answer. */
+  readonly wire?: "cut" | "lost" | "half";
+  /** The API server's answer, which comes so late. */
+  readonly lateMs?: number;
+}
+
+/** An answer to a read, as a whole. */
+export interface WholeAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** Changes what clients observe, request by request and event by event. */
+export interface Distortion {
+  /** Gets each line of a watch, and passes on what the client gets. */
+  event(seen: Seen, line: string, pass: (line: string) => void): void;
+  /** The answer in place of the API server's; undefined = the API server answers. */
+  read(seen: Seen): WholeAnswer | undefined;
+  /** Gets each answer to a read. */
+  answered(seen: Seen, answer: WholeAnswer): void;
 }
 
 /** Changes the body of answers. */
@@ -53,6 +73,8 @@ interface Rule {
 interface Open {
   readonly response: ServerResponse;
   readonly watch: boolean;
+  /** The beginning of a line of a watch. */
+  rest: Buffer;
   silent: boolean;
   /** Deliver half of the next chunk, then cut. */
   half: boolean;
@@ -82,6 +104,8 @@ export class FaultProxy {
   readonly #holds = new Set<Blocker>();
   #rules: Rule[] = [];
   readonly #rewrites = new Set<Rewrite>();
+  /** Of watches that begin from now on. */
+  distortion: Distortion | undefined;
   readonly #port: number;
   #delayMs = 0;
 
@@ -203,11 +227,21 @@ export class FaultProxy {
     const hold = [...this.#holds].find(({ match }) => match(seen));
     if (hold !== undefined) return this.#keep(incoming, response, { hold, seen });
     const rule = this.#rules.find(({ match, left }) => left > 0 && match(seen));
+    const older = this.distortion?.read(seen);
+    if (rule === undefined && older !== undefined) {
+      incoming.resume();
+      response.writeHead(older.status, { "content-type": "application/json" }).end(older.body);
+      return;
+    }
     if (rule === undefined) {
       setTimeout(() => this.#forward(incoming, response, seen), this.#delayMs);
       return;
     }
     rule.left -= 1;
+    const { wire, lateMs } = rule.answer;
+    if (lateMs !== undefined) return void setTimeout(() => this.#forward(incoming, response, seen), lateMs);
+    if (wire === "lost")
+      return this.#forward(incoming, response, { ...seen, withheld: () => response.destroy() });
     incoming.resume();
     answerFalsely(response, rule.answer);
   }
@@ -234,7 +268,8 @@ export class FaultProxy {
       delete headers["accept-encoding"];
       delete headers["if-none-match"];
     }
-    const open: Open = { response, watch: seen.watch, silent: false, half: false };
+    const open: Open = { response, watch: seen.watch, rest: Buffer.alloc(0), silent: false, half: false };
+    const { distortion } = this;
     this.#open.add(open);
     const outgoing = request(new URL(incoming.url ?? "/", server), options, (answer) => {
       if (seen.withheld !== undefined) {
@@ -245,7 +280,13 @@ export class FaultProxy {
       if (rewrite !== undefined) return void rewriteAnswer(answer, response, rewrite);
       response.writeHead(answer.statusCode ?? 500, answer.headers);
       response.flushHeaders();
-      answer.on("data", (chunk: Buffer) => this.#pass(open, chunk));
+      if (distortion !== undefined && !seen.watch) keepAnswer(answer, seen, distortion);
+      answer.on("data", (chunk: Buffer) => {
+        if (distortion === undefined || !seen.watch) this.#pass(open, chunk);
+        else
+          for (const line of splitLines(open, chunk))
+            distortion.event(seen, line, (each) => this.#pass(open, Buffer.from(each)));
+      });
       answer.on("end", () => {
         if (!open.silent) response.end();
       });
@@ -260,7 +301,7 @@ export class FaultProxy {
   }
 
   #pass(open: Open, chunk: Buffer): void {
-    if (open.silent) return;
+    if (open.silent || open.response.writableEnded) return;
     if (!open.half) return void open.response.write(chunk);
     this.struck += 1;
     open.half = false;
@@ -270,6 +311,28 @@ export class FaultProxy {
       open.response.socket?.destroy(),
     );
   }
+}
+
+/** The lines that a chunk of a watch completes. */
+function splitLines(open: Open, chunk: Buffer): string[] {
+  const text = Buffer.concat([open.rest, chunk]);
+  const end = text.lastIndexOf("\n") + 1;
+  open.rest = text.subarray(end);
+  return text
+    .toString("utf8", 0, end)
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => `${line}\n`);
+}
+
+/** Gives the whole answer to a read to the distortion. */
+function keepAnswer(answer: IncomingMessage, seen: Seen, distortion: Distortion): void {
+  const chunks: Buffer[] = [];
+  answer.on("data", (chunk: Buffer) => void chunks.push(chunk));
+  answer.on("end", () => {
+    const body = Buffer.concat(chunks).toString("utf8");
+    distortion.answered(seen, { status: answer.statusCode ?? 500, body });
+  });
 }
 
 async function rewriteAnswer(
@@ -284,8 +347,13 @@ async function rewriteAnswer(
 
 function answerFalsely(
   response: ServerResponse,
-  { status, reason, asFrame, retryAfterSeconds, html }: FalseAnswer,
+  { status, reason, asFrame, retryAfterSeconds, html, wire }: FalseAnswer,
 ): void {
+  if (wire === "cut") return void response.destroy();
+  if (wire === "half") {
+    response.writeHead(200, { "content-type": "application/json", "content-length": "1000" });
+    return void response.write('{"kind":"', () => response.destroy());
+  }
   if (html !== undefined) return void response.writeHead(status, { "content-type": "text/html" }).end(html);
   const body = {
     kind: "Status",

@@ -24,7 +24,7 @@ export interface WatchConsumer {
    */
   onDeleted(object: WatchedObject, complete: boolean): Promise<void> | void;
   /**
-   * A new list as of `version` is complete. For consumers that also know objects from other sources: an object that is
+   * A new list, or a check of the known objects, as of `version` is complete. For consumers that also know objects from other sources: an object that is
    * not in `keys` (see `objectKey`) and not newer is deleted, though the watch never saw it and does not call `onDeleted`.
    */
   onRelisted?(keys: ReadonlySet<string>, version: string): void;

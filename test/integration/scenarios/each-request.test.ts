@@ -26,6 +26,10 @@ const ANSWERS: Readonly<Record<string, FalseAnswer>> = {
   broken: { status: 500, reason: "InternalError" },
   unavailable: { status: 503, reason: "ServiceUnavailable" },
   html: { status: 200, reason: "", html: "<html><body>Please log in</body></html>" },
+  cut: { status: 0, reason: "", wire: "cut" },
+  lost: { status: 0, reason: "", wire: "lost" },
+  half: { status: 0, reason: "", wire: "half" },
+  slow: { status: 0, reason: "", lateMs: 3000 },
 };
 
 const chosen = STORIES.filter(({ name }) => (STORY === undefined ? LONG || SHORT.has(name) : name === STORY));
