@@ -21,6 +21,13 @@ export type AccessOf = (module: string) => Pick<WebhookAccess, "isUnlimited"> | 
 /** More permissions would take long to check; each needs a request. */
 const MAX_PERMISSIONS = 200;
 const MAX_NAME_LENGTH = 253;
+/**
+ * Most bytes of the webhooks of a module. All modules share one object for each type of webhook, and the API server stores objects up to
+ * 1.5 MiB.
+ */
+const MAX_WEBHOOK_BYTES = 128 * 1024;
+/** What the registration adds to a webhook: the CA of the server, its address, and conditions. */
+const REGISTRATION_BYTES = 3072;
 const READ_VERBS = ["list", "watch"];
 /** What an account could do itself in place of a mutating webhook. */
 const WRITE_VERBS: Readonly<Record<string, readonly string[]>> = {
@@ -50,10 +57,31 @@ export function accountModuleOf({ module }: Hook, accessOf: AccessOf): string | 
 
 /** Problems of `hooks` with webhooks that no permissions of the account allow. */
 export function findForbiddenWebhooks(hooks: readonly Hook[], accessOf: AccessOf): Problem[] {
-  return hooks.flatMap((hook) => {
+  const problems = hooks.flatMap((hook) => {
     const access = hook.module === undefined ? undefined : accessOf(hook.module);
     return access === undefined ? [] : findProblems(hook, access.isUnlimited);
   });
+  const hooksByModule = Map.groupBy(hooks, (hook) => accountModuleOf(hook, accessOf));
+  const oversized = [...hooksByModule].flatMap(([module, ofModule]) =>
+    module === undefined ? [] : findOversizedWebhooks(ofModule),
+  );
+  return [...problems, ...oversized];
+}
+
+/** The problem of a module whose webhooks would leave no room for those of other modules; it names the hook that exceeds the limit. */
+function findOversizedWebhooks(hooks: readonly Hook[]): Problem[] {
+  let bytes = 0;
+  const excess = hooks.find((hook) => (bytes += countWebhookBytes(hook)) > MAX_WEBHOOK_BYTES);
+  if (excess === undefined) return [];
+  const message = `the webhooks of the hooks of the module need more than ${MAX_WEBHOOK_BYTES / 1024} KiB in the configuration that all modules share`;
+  const remedy = "use fewer webhooks, or shorten rules, matchConditions and selectors";
+  return [{ file: excess.path, key: "--config", message, remedy }];
+}
+
+/** At least the bytes that the webhooks of a hook need in the configuration that registers them. */
+function countWebhookBytes(hook: Hook): number {
+  const bindings = admissionBindings(hook);
+  return bindings.reduce((sum, each) => sum + JSON.stringify(each).length + REGISTRATION_BYTES, 0);
 }
 
 /** Throws ProblemError or MissingPermissionsError unless a hook may have its webhooks. Throws ApiError, ConnectionError. */

@@ -220,6 +220,24 @@ test("only modules of --webhook-modules may convert, select cluster-scoped objec
   expect(findForbiddenWebhooks([ofModule(conversions("v1", "v2"))], () => undefined)).toEqual([]);
 });
 
+test("the webhooks of a module with an account leave room for those of other modules", () => {
+  const accounts = (module: string) => (module === "global" ? undefined : { isUnlimited: true });
+  const long = VALIDATING.replace(
+    "rules:",
+    `matchConditions: [{name: c, expression: "'${"a".repeat(50_000)}' != ''"}], rules:`,
+  );
+  const hooks = (count: number, module: string): Hook[] =>
+    Array.from({ length: count }, () => ofModule(long, module));
+  expect(
+    findForbiddenWebhooks([...hooks(2, "a"), ...hooks(2, "b"), ...hooks(9, "global")], accounts),
+  ).toEqual([]);
+  expect(findForbiddenWebhooks(hooks(3, "a"), accounts)).toMatchObject([
+    {
+      message: expect.stringContaining("need more than 128 KiB in the configuration that all modules share"),
+    },
+  ]);
+});
+
 test("no module with an account can take the name of another module's webhook", () => {
   const accounts = (module: string) => (module === "global" ? undefined : { isUnlimited: false });
   const stranger = ofModule(VALIDATING, "a");
