@@ -146,6 +146,7 @@ export class Components {
       state: this.state,
       releases: this.releases,
       scope: this.#scope,
+      accessOf: this.#base.actors.webhookAccessOf,
       healthTimeoutMs: this.#base.settings.healthTimeoutMs,
       drift: this.#base.settings.drift,
       onDrift: makeDriftReporter(this.#recorderParts),

@@ -6,6 +6,8 @@
 import { oneLine, sameJson, type CelTest, type Clock, type Logger } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { digestFieldManagers, type FieldManagers } from "../../drift/index.ts";
+import { waitUntilPermitted, waitUntilRefused } from "../../bindings/index.ts";
+import type { WebhookAccess } from "../../hooks/index.ts";
 import { createFinding, createUnwatchedFinding, hasStatus, NOT_FOUND } from "../../health/index.ts";
 import type { Finding } from "../../health/index.ts";
 import { ObjectStore, splitKey } from "../../kube/index.ts";
@@ -18,6 +20,8 @@ export interface KindWatchesOptions {
   readonly kinds: Pick<KindFinder, "find">;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** The permissions of a module's account; undefined = the module has none. Throws ProblemError while that is unknown. */
+  readonly accessOf?: ((module: string) => Pick<WebhookAccess, "assertPermitted"> | undefined) | undefined;
 }
 
 /** Listens to changes of the objects of a release. `key` is a `releaseObjectKey`. */
@@ -51,7 +55,7 @@ interface KindWatch {
   readonly key: string;
   readonly healthCheck: CelTest | undefined;
   readonly listeners: Set<KindListener>;
-  readonly store: ObjectStore<ObservedObject>;
+  store: ObjectStore<ObservedObject>;
   /** Findings of objects that the server returned although the watch lacks them. */
   readonly requestedFindings: Map<string, Finding>;
   resource: Resource | undefined;
@@ -162,17 +166,12 @@ export class KindWatches {
 
   /** Creates the watch of the object's kind. Watching begins when the kind is found on the server, maybe much later. */
   #openWatch(object: ReleaseObject, key: string): KindWatch {
+    const healthCheck = object.check?.test;
     const watch: KindWatch = {
       key,
-      healthCheck: object.check?.test,
+      healthCheck,
       listeners: new Set(),
-      store: new ObjectStore({
-        toStored: (each: WatchedObject, before) => ({
-          resourceVersion: each.metadata.resourceVersion ?? "",
-          finding: this.#assess(watch, each, before?.finding),
-          fieldManagers: digestFieldManagers(each),
-        }),
-      }),
+      store: this.#createStore(healthCheck),
       requestedFindings: new Map(),
       resource: undefined,
       subscription: undefined,
@@ -185,6 +184,16 @@ export class KindWatches {
     return watch;
   }
 
+  #createStore(healthCheck: CelTest | undefined): ObjectStore<ObservedObject> {
+    return new ObjectStore({
+      toStored: (each: WatchedObject, before) => ({
+        resourceVersion: each.metadata.resourceVersion ?? "",
+        finding: this.#assess({ healthCheck }, each, before?.finding),
+        fieldManagers: digestFieldManagers(each),
+      }),
+    });
+  }
+
   /** Waits until the server knows the kind, then watches its objects. Ends when no release uses the kind any more. */
   async #findKindAndSubscribe(object: ReleaseObject, watch: KindWatch): Promise<void> {
     const { signal } = watch.abortController;
@@ -192,10 +201,49 @@ export class KindWatches {
     const search = { signal, onMissing, pollInterval: FIND_BACKOFF };
     const resource = await this.#options.kinds.find(object, search);
     if (resource === undefined || signal.aborted) return;
+    const check = this.#createPermissionCheck(object, resource);
+    if (check === undefined) this.#startWatching(object, watch, resource);
+    else await this.#watchWhilePermitted({ object, watch, resource }, check);
+  }
+
+  #startWatching(object: ReleaseObject, watch: KindWatch, resource: Resource): void {
     watch.resource = resource;
     watch.watchError = undefined;
     if (resource.verbs.includes("watch")) this.#subscribe(object, watch, resource);
     else this.#recordUnwatchable(watch);
+  }
+
+  /** A check whether the account of the module may get the objects; undefined if the operator may read them for the module. */
+  #createPermissionCheck(
+    { guard, namespace }: ReleaseObject,
+    { group, plural, namespaced }: Resource,
+  ): (() => Promise<void>) | undefined {
+    if (guard === undefined || (namespaced && namespace === guard.namespace)) return undefined;
+    const permission = { verb: "get", group, resource: plural, namespace: namespaced ? namespace : "" };
+    return async () => this.#options.accessOf?.(guard.module)?.assertPermitted([permission]);
+  }
+
+  /** Watches the objects while the account of the module may get them. Until then, nothing about them is known. */
+  async #watchWhilePermitted(
+    { object, watch, resource }: { object: ReleaseObject; watch: KindWatch; resource: Resource },
+    check: () => Promise<void>,
+  ): Promise<void> {
+    const { signal } = watch.abortController;
+    const permission = { check, clock: this.#options.clock, signal };
+    const recordRefusal = (error: Error): void => this.#setWatchError(watch, oneLine(error));
+    while (!signal.aborted) {
+      await waitUntilPermitted(permission, recordRefusal);
+      if (signal.aborted) return;
+      this.#startWatching(object, watch, resource);
+      const refusal = await waitUntilRefused(permission);
+      if (refusal === undefined) return;
+      watch.subscription?.close();
+      watch.store = this.#createStore(watch.healthCheck);
+      watch.requestedFindings.clear();
+      watch.resource = undefined;
+      watch.unwatchedSince = undefined;
+      recordRefusal(refusal);
+    }
   }
 
   /** Watches the objects of the kind, and reports changes to the releases. */
@@ -234,7 +282,11 @@ export class KindWatches {
   }
 
   /** Assesses the health of an object. The finding depends on the one before, which shows since when the health is the same. */
-  #assess({ healthCheck }: KindWatch, object: JsonObject, before: Finding | undefined): Finding {
+  #assess(
+    { healthCheck }: Pick<KindWatch, "healthCheck">,
+    object: JsonObject,
+    before: Finding | undefined,
+  ): Finding {
     const { clock } = this.#options;
     // Durations need the monotonic clock; times in statuses need the wall clock.
     return createFinding(object, { now: clock.monotonic(), wall: clock.now(), before, check: healthCheck });

@@ -5,7 +5,7 @@
 
 import { Backoff, compileCel, type CelTest } from "../../lib/index.ts";
 import type { ObjectRef } from "../../helm/index.ts";
-import type { Module } from "../../model/index.ts";
+import { mayHaveAccount, type Module } from "../../model/index.ts";
 import type { Comparison, DriftedField, FieldManagers } from "../../drift/index.ts";
 import { isLater } from "../../kube/index.ts";
 
@@ -54,11 +54,23 @@ export interface ReleaseObject {
   readonly name: string;
   /** A CEL expression for its health, in place of the rules for its status. */
   readonly check?: { readonly cel: string; readonly test: CelTest } | undefined;
+  readonly guard?: ReadGuard | undefined;
 }
 
-/** Key of the watch that an object belongs to: one for each kind, namespace and health check. */
-export function toKindKey({ apiVersion, kind, namespace, check }: ReleaseObject): string {
-  return `${apiVersion}/${kind}/${namespace}${check === undefined ? "" : ` ${check.cel}`}`;
+/**
+ * Limits what the operator, with its own permissions, reads for a module with an account: of the objects outside the namespace of the release
+ * only those that the account may get. People with access to that namespace can add any object to the release record.
+ */
+export interface ReadGuard {
+  readonly module: string;
+  /** The namespace of the release. */
+  readonly namespace: string;
+}
+
+/** Key of the watch that an object belongs to: one for each kind, namespace and health check, and for each module with an account. */
+export function toKindKey({ apiVersion, kind, namespace, check, guard }: ReleaseObject): string {
+  const owner = guard === undefined ? "" : ` ${guard.module}`;
+  return `${apiVersion}/${kind}/${namespace}${owner}${check === undefined ? "" : ` ${check.cel}`}`;
 }
 
 /** Key of an object among those of all releases. */
@@ -75,14 +87,17 @@ export function titleOf({ kind, namespace, name }: Omit<ObjectRef, "apiVersion">
 export async function toReleaseObjects(
   objects: readonly ObjectRef[],
   namespace: string,
-  checks: NonNullable<Module["health"]>["checks"] = [],
+  module: Module | undefined,
 ): Promise<ReleaseObject[]> {
+  const { checks = [] } = module?.health ?? {};
+  const guard = module && mayHaveAccount(module) ? { module: module.name, namespace } : undefined;
   const compilations = checks.map(async (check) => ({ ...check, test: await compileCel(check.cel) }));
   const settled = await Promise.allSettled(compilations);
   const compiledChecks = settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
   return objects.map((object) => ({
     ...object,
     namespace: object.namespace ?? namespace,
+    guard,
     check: compiledChecks.find(
       ({ apiVersion, kind }) => apiVersion === object.apiVersion && kind === object.kind,
     ),

@@ -14,7 +14,7 @@ import type { State } from "../../state/index.ts";
 import type { DriftMode } from "../../values/index.ts";
 import { WatchedRelease } from "./watched-release.ts";
 import { SelfHeal, type MissingObject } from "./self-heal.ts";
-import { KindWatches } from "./kind-watches.ts";
+import { KindWatches, type KindWatchesOptions } from "./kind-watches.ts";
 import { PodWatches } from "./pod-watches.ts";
 import { ReleaseDrift, type DriftPolicy } from "./release-drift.ts";
 import { ReleaseHealth } from "./release-health.ts";
@@ -39,6 +39,7 @@ interface WatchedReleasesOptions {
   readonly state: State;
   readonly releases: Releases;
   readonly scope: Scope;
+  readonly accessOf?: KindWatchesOptions["accessOf"];
   /** How long an object may be in progress before its release is unhealthy. */
   readonly healthTimeoutMs: number;
   /** Default for modules whose ConfigMap section has no drift mode. */
@@ -128,8 +129,7 @@ export class WatchedReleases {
     try {
       // Without objects that may delete themselves, such as hooks of helm.
       const refs = (await releases.observed.readLastingRefs(module)) ?? [];
-      const checks = state.module(module)?.module.health?.checks;
-      const objects = await toReleaseObjects(refs, observed?.namespace ?? "", checks);
+      const objects = await toReleaseObjects(refs, observed?.namespace ?? "", state.module(module)?.module);
       this.#unreadableModules.delete(module);
       this.#recordReadError(module, undefined);
       const release = releases.observed.get(module);
