@@ -5,7 +5,7 @@
 
 import { remedyOf, type GroupVersion } from "../kube/index.ts";
 import { canonicalJson, readRegularFile, sameJson } from "../lib/index.ts";
-import { isContainer, isJsonObject, valueAt, type Json, type Module } from "../model/index.ts";
+import { isContainer, isJsonObject, valueAt, type Json } from "../model/index.ts";
 import { findChartFiles, formatApiVersion, listApiVersions, unpackedText } from "./chart/chart.ts";
 import {
   listObjectRefs,
@@ -148,7 +148,8 @@ async function findEffectOfDownApis(
   const render = async (apiVersions: readonly string[]): Promise<Json[]> =>
     parseDocuments(await renderForApis(reconciliation, { kubeVersion, apiVersions }));
   const served = versions.filter(({ isDown }) => !isDown).flatMap(listApiVersions);
-  const unknown = [...down.flatMap(listApiVersions), ...findMentionedKinds(request, down)];
+  const texts = readTexts(request);
+  const unknown = [...down.flatMap(listApiVersions), ...findMentionedKinds(texts, down)];
   const [incomplete, complete] = [await render(served), await render([...served, ...unknown])];
   const withoutRandom = sameJson(incomplete, complete)
     ? (document: Json): Json => document
@@ -165,7 +166,10 @@ async function findEffectOfDownApis(
       !without.has(canonicalJson(document)) &&
       listKeys(document).some((key) => keys.has(key) || lookedUp.has(key)),
   );
-  return { apis: down.map(formatApiVersion), without, onlyWithApis, onlyWithout, affected, recorded };
+  // The others, which the chart does not name, cannot be what it waits for.
+  const mentioned = down.filter(({ group }) => texts.some((text) => text.includes(group)));
+  const apis = (mentioned.length > 0 ? mentioned : down).map(formatApiVersion);
+  return { apis, without, onlyWithApis, onlyWithout, affected, recorded };
 }
 
 /**
@@ -218,17 +222,19 @@ function nameObjects(documents: readonly Json[]): string[] {
  * Finds the kinds of APIs that the chart or its values mention, such as `metrics.k8s.io/v1beta1/PodMetrics`: the kinds of an API that is down
  * since the start of the operator are unknown.
  */
-function findMentionedKinds(
-  { module, values }: { readonly module: Pick<Module, "chartDir" | "chart">; readonly values: string },
-  apis: readonly GroupVersion[],
-): string[] {
-  const texts = findChartFiles(module).map(({ rel, path }) => unpackedText(rel, readRegularFile(path)));
+function findMentionedKinds(texts: readonly string[], apis: readonly GroupVersion[]): string[] {
   return apis.map(formatApiVersion).flatMap((apiVersion) =>
-    [...texts, values].flatMap((text) =>
+    texts.flatMap((text) =>
       text
         .split(`${apiVersion}/`)
         .slice(1)
         .flatMap((rest) => /^\w{1,63}/.exec(rest)?.map((kind) => `${apiVersion}/${kind}`) ?? []),
     ),
   );
+}
+
+/** The texts of all files of the chart, and of its values. */
+function readTexts({ module, values }: Pick<Reconciliation["request"], "module" | "values">): string[] {
+  const files = findChartFiles(module).map(({ rel, path }) => unpackedText(rel, readRegularFile(path)));
+  return [...files, values];
 }

@@ -228,6 +228,12 @@ describe.each(HELMS)("releases with %s", (which) => {
           const list = JSON.parse(body) as { items?: { metadata: { name: string }; versions: object[] }[] };
           const down = list.items?.find(({ metadata }) => metadata.name === group);
           if (down !== undefined) down.versions = [{ version: "v1", freshness: "Stale" }];
+          // The chart does not mention this one, so that no message names it.
+          const other = {
+            metadata: { name: "a.example.net" },
+            versions: [{ version: "v1", freshness: "Stale" }],
+          };
+          list.items?.unshift(other);
           return JSON.stringify(list);
         },
       );
