@@ -74,7 +74,7 @@ async function expectMessage(world: World, from: number, words: readonly string[
       return messages.some((message) => words.every((word) => message.includes(word)));
     },
     `a message names ${words.join(" and ")}`,
-    { timeoutMs: 15_000, intervalMs: 200 },
+    { timeoutMs: 60_000, intervalMs: 200 },
   );
 }
 
@@ -132,7 +132,7 @@ async function play(world: World, truth: Overview, turn: Play): Promise<void> {
     },
     "the state before the mistake",
     {
-      timeoutMs: 45_000,
+      timeoutMs: 120_000,
       intervalMs: 250,
       // A restart begins the log again.
       context: () =>
