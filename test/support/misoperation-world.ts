@@ -82,7 +82,7 @@ const map = (name: string, data: object, namespace?: string): string =>
 
 const chart = (name: string): string => `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`;
 
-export const crdOf = (group: string): object => ({
+const crdOf = (group: string): object => ({
   apiVersion: "apiextensions.k8s.io/v1",
   kind: "CustomResourceDefinition",
   metadata: { name: `things.${group}` },
@@ -182,7 +182,7 @@ function objectsOfPeople({ namespace }: PageState, team: string, lab: Lab): obje
   ];
 }
 
-export const sourceSpec = (host: string): Record<string, unknown> => ({
+const sourceSpec = (host: string): Record<string, unknown> => ({
   registry: `oci://${host}/modules`,
   plainHttp: true,
   interval: "30s",

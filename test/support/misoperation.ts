@@ -101,7 +101,7 @@ function configMistake(world: World, { pick, below }: Dice): Mistake {
 }
 
 /** The objects as they were at rest, by plural and name. */
-export type Saved = { readonly data: Readonly<Record<string, string>> };
+type Saved = { readonly data: Readonly<Record<string, string>> };
 const rest = new Map<string, Saved>();
 
 const keyOf = ({ namespace }: World, plural: string, name: string): string =>
