@@ -115,7 +115,7 @@ test("helm ignores the same files by .helmignore", { timeout: 3_600_000 }, () =>
     const ours = listWith(text).toSorted();
     return ours.join("|") === theirs.toSorted().join("|")
       ? []
-      : [`${JSON.stringify(text)}: ${ours} and not ${theirs}`];
+      : [`${JSON.stringify(text)}: ${ours.join()} and not ${theirs.join()}`];
   });
   report(".helmignore", { texts, judged: judged.filter(Boolean).length, differences });
 });
@@ -164,11 +164,13 @@ test("each version that helm reads in an index.yaml is found", { timeout: 3_600_
     try {
       const ours = scan(text);
       const missing = [...theirs].filter((version) => !ours.has(version));
-      return missing.length === 0 ? [] : [`${JSON.stringify(text)}: ${missing} not in ${[...ours]}`];
+      return missing.length === 0
+        ? []
+        : [`${JSON.stringify(text)}: ${missing.join()} not in ${[...ours].join()}`];
     } catch (error) {
       // It is stricter with digests, which it compares, and with the sizes that it reads.
       if (/no SHA-256|larger than|more than/.test(String(error))) return [];
-      return [`${JSON.stringify(text)}: ${String(error)}; helm finds ${[...theirs]}`];
+      return [`${JSON.stringify(text)}: ${String(error)}; helm finds ${[...theirs].join()}`];
     }
   });
   report("index.yaml", { texts, judged: judged.filter((each) => (each?.size ?? 0) > 0).length, differences });

@@ -34,8 +34,8 @@ async function tryAll<T>(
   const failures: string[] = [];
   const reached = await mapInParallel(AT_ONCE, tried, (point) =>
     isReached(point).catch((error: unknown) => {
-      const { cause } = error as Error;
-      failures.push(`${point}: ${String(error)} ${cause === undefined ? "" : String(cause)}`);
+      const { cause } = error as { readonly cause?: Error };
+      failures.push(`${String(point)}: ${String(error)} ${cause?.message ?? ""}`);
       return true;
     }),
   );
