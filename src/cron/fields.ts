@@ -78,14 +78,16 @@ interface Range {
 }
 
 const RANGE = /^([^-/]+)(?:-([^-/]+))?(?:\/([^-/]+))?$/;
+/** As in Go, what follows the dash of `*-M` does not count. */
+const STAR = /^([*?])(?:-[^/]*)?(?:\/([^-/]+))?$/;
 
-/** Reads one part of a field: `*`, `N`, `N-M`, each maybe with `/step`. The end of `*-M` does not count, as in Go. */
+/** Reads one part of a field: `*`, `N`, `N-M`, each maybe with `/step`. */
 function parseRange(text: string, bounds: Bounds, line: string): Range {
+  const star = STAR.exec(text);
+  if (star) return { from: bounds.min, to: bounds.last, step: parseStep(star[2], bounds, line), star: true };
   const [, low, high, stepText] = RANGE.exec(text) ?? [];
   if (low === undefined) throw new CrontabError(`${bounds.name}: cannot read "${text}"`, line);
-  const star = low === "*" || low === "?";
   const step = parseStep(stepText, bounds, line);
-  if (star) return { from: bounds.min, to: bounds.last, step, star };
   const from = parseValue(low, bounds, line);
   // `N/n` goes on to the end of the field, a lone `N` is just that value.
   const openEnd = stepText === undefined ? from : Math.max(from, bounds.last);
@@ -94,8 +96,8 @@ function parseRange(text: string, bounds: Bounds, line: string): Range {
   return { from, to, step, star: false };
 }
 
-/** A number as Go reads it, which allows a plus. */
-const NUMBER = /^\+?\d+$/;
+/** A number as Go reads it, which allows a plus, and has 64 bits. */
+const NUMBER = /^\+?\d{1,18}$/;
 
 /** Reads the step after the slash, which is 1 if there is none. */
 function parseStep(text: string | undefined, bounds: Bounds, line: string): number {
