@@ -45,6 +45,8 @@ export class ObjectStore<T extends Versioned> {
   /** Keys of the known objects of each group. */
   readonly #keysByGroup = new Map<string, Set<string>>();
   readonly #deletions = new Deletions();
+  /** Objects that an answer 404 removed, which a server that is behind may send: a check of the watch brings them back. */
+  readonly #missingByAnswer = new Map<string, T>();
   /** The last version that the watch delivered: it reports no change up to this version any more. */
   #lastWatchVersion = "";
   #pendingRequests = 0;
@@ -115,7 +117,10 @@ export class ObjectStore<T extends Versioned> {
       },
       onApplied: applied,
       onDeleted: (object, complete) => this.#handleDeleted(object, !complete, listener),
-      onRelisted: removeUnlisted,
+      onRelisted: (keys, version) => {
+        removeUnlisted(keys, version);
+        for (const [key, value] of this.#restoreListed(keys)) listener.onChange?.(value, undefined, key);
+      },
       onEtcdRestored: () => {
         this.#etcdRestores += 1;
         this.#resetVersions();
@@ -136,8 +141,10 @@ export class ObjectStore<T extends Versioned> {
       const answer = await request();
       if (answer !== undefined) this.#storeIfNewer(key, answer, false);
       // A 404 has no version, so it deletes the object only if nothing newer arrived meanwhile.
-      else if (before !== undefined && before === this.#objects.get(key))
+      else if (before !== undefined && before === this.#objects.get(key)) {
         this.#removeWithTombstone(key, before.resourceVersion);
+        this.#missingByAnswer.set(key, before);
+      }
       return answer;
     });
   }
@@ -208,6 +215,14 @@ export class ObjectStore<T extends Versioned> {
     return unlisted;
   }
 
+  /** Stores and returns the objects that an answer removed although the watch, which has delivered them, still lists them. */
+  #restoreListed(keys: ReadonlySet<string>): [key: string, value: T][] {
+    const listed = [...this.#missingByAnswer].filter(([key]) => keys.has(key));
+    this.#missingByAnswer.clear();
+    for (const [key, value] of listed) this.#setObject(key, value);
+    return listed;
+  }
+
   /** The newest version that an event or an answer has shown. */
   #getNewestVersion(): string {
     const storedVersions = [...this.#objects.values()].map(({ resourceVersion }) => resourceVersion);
@@ -247,6 +262,7 @@ export class ObjectStore<T extends Versioned> {
 
   /** Removes an object from the store, and its key from the group. */
   #unsetObject(key: string): void {
+    this.#missingByAnswer.delete(key);
     const value = this.#objects.get(key);
     if (value === undefined) return;
     this.#objects.delete(key);
