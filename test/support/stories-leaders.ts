@@ -14,8 +14,7 @@ type Options = Parameters<PageState["start"]>[0];
  * which therefore need not be one that only an idle machine can keep.
  */
 function replica(pageState: PageState, name: string, options: Options = {}): Promise<OperatorProcess> {
-  const args = ["--ha", "--lease-retry-period=1s"];
-  return pageState.start({ ...options, args, env: { ADDON_OPERATOR_POD: name } });
+  return pageState.start({ ...options, args: ["--ha"], env: { ADDON_OPERATOR_POD: name } });
 }
 
 /** A replica whose requests do not count. */
