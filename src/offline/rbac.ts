@@ -241,8 +241,8 @@ async function collectModuleRules(
   if (module.crdFiles.length > 0) add({ apiVersion: CRDS, kind: "CustomResourceDefinition" }, WRITE_VERBS);
   const hooks = await loadHooks(module.hookFiles, sources, module.name);
   for (const { scope, ...kind } of hooks.flatMap(listWatchedKinds)) add(kind, READ_VERBS, scope);
-  const requirementRules = listRequirementRules(module, operatorNamespace, mapper);
-  for (const [scope, rule] of [...hooks.flatMap(listWebhookRules), ...requirementRules])
+  const objectRules = listObjectRules(module, operatorNamespace, mapper);
+  for (const [scope, rule] of [...hooks.flatMap(listWebhookRules), ...objectRules])
     rulesOf(scope).addRule(rule);
   // helm stores release records in Secrets.
   if (module.chart !== "none") add({ apiVersion: "v1", kind: "Secret" }, WRITE_VERBS);
@@ -290,17 +290,20 @@ function listWebhookRules(hook: Hook): [scope: string, rule: JsonObject][] {
   });
 }
 
-/** The rules without which the operator does not evaluate `requires.objects`, each with its namespace or `CLUSTER_SCOPE`. */
-function listRequirementRules(
-  { requires }: Module,
+/** The rules without which the operator reads neither `requires.objects` nor `valuesFrom`, each with its namespace or `CLUSTER_SCOPE`. */
+function listObjectRules(
+  { requires, valuesFrom = [] }: Module,
   defaultNamespace: string,
   mapper: RestMapper,
 ): [scope: string, rule: JsonObject][] {
-  return (requires?.objects ?? []).map(({ apiVersion, kind, name, namespace = defaultNamespace }) => {
-    const { group, plural } = mapper.resolve(kind, apiVersion);
-    const rule = { apiGroups: [group], resources: [plural], resourceNames: [name], verbs: ["get"] };
-    return [mapper.isClusterWide(kind) ? CLUSTER_SCOPE : namespace, rule];
-  });
+  const sources = valuesFrom.map((source) => ({ ...source, apiVersion: "v1" }));
+  return [...(requires?.objects ?? []), ...sources].map(
+    ({ apiVersion, kind, name, namespace = defaultNamespace }) => {
+      const { group, plural } = mapper.resolve(kind, apiVersion);
+      const rule = { apiGroups: [group], resources: [plural], resourceNames: [name], verbs: ["get"] };
+      return [mapper.isClusterWide(kind) ? CLUSTER_SCOPE : namespace, rule];
+    },
+  );
 }
 
 /** The role with these rules and its binding, in a namespace or for the cluster. */

@@ -4,7 +4,7 @@
  */
 
 import type { Releases } from "../helm/index.ts";
-import { runEnabledScript, type RunSettings } from "../hooks/index.ts";
+import { runEnabledScript, type RunSettings, type WebhookAccess } from "../hooks/index.ts";
 import { requestServerVersion, type KubeClient, type WatchHub } from "../kube/index.ts";
 import {
   oneLine,
@@ -58,7 +58,10 @@ interface Sources {
   readonly namespace: string;
   readonly overlay: Overlay | undefined;
   readonly runs: RunSettings;
-  readonly actors: { readonly actorOf: (module: string) => RunSettings["actor"] };
+  readonly actors: {
+    readonly actorOf: (module: string) => RunSettings["actor"];
+    readonly webhookAccessOf: (module: string) => WebhookAccess | undefined;
+  };
   readonly reader: Pick<TreeReader, "readTree">;
 }
 
@@ -182,7 +185,8 @@ async function readInputs(
   // A start with an invalid ConfigMap uses the content that was accepted last.
   if (state.view.config.condition === "invalid") await config.applyAcceptedContent();
   config.close();
-  await readValuesSources(base.client, state, running);
+  const { client, actors } = base;
+  await readValuesSources({ client, accessOf: actors.webhookAccessOf }, state, running);
   return { state, tree, configFound };
 }
 

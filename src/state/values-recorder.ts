@@ -104,9 +104,9 @@ export class ValuesRecorder {
       );
   }
 
-  /** Records the content of a Secret or ConfigMap with values, by its title (`Secret a/b`); undefined = no module uses it any more. */
-  recordSource(title: string, content: SourceContent | undefined): void {
-    this.#applyChange(() => this.#values.setSource(title, content), { kind: "sources" });
+  /** Records the content of a Secret or ConfigMap with values, by the `id` of the object; undefined = no module uses it any more. */
+  recordSource(id: string, content: SourceContent | undefined): void {
+    this.#applyChange(() => this.#values.setSource(id, content), { kind: "sources" });
     // The digest of the configuration covers this content, too.
     this.#state.record("configObserved", { ...this.#state.view.config, ...collectConfigFacts(this.#values) });
     this.#onValuesChanged();

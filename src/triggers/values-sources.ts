@@ -1,19 +1,34 @@
 /**
  * Watches the Secrets and ConfigMaps to which configured values refer (docs/reference/values.md, "Values from Secrets"). The state computes
- * which objects it needs, by title (`Secret ops/db`), and gets the content of each: its data, or why there is none.
+ * which objects it needs, by `id`, and gets the content of each: its data, or why there is none. The operator watches with its own
+ * permissions, so for a module with an account only objects that the account may get.
  */
 
-import { CONFIG_MAPS, get, ignoreNotFound, ObjectStore, SECRETS } from "../kube/index.ts";
+import { waitUntilPermitted, waitUntilRefused } from "../bindings/index.ts";
+import type { WebhookAccess } from "../hooks/index.ts";
+import {
+  CONFIG_MAPS,
+  get,
+  ignoreNotFound,
+  MissingPermissionsError,
+  ObjectStore,
+  SECRETS,
+} from "../kube/index.ts";
 import type { ConfigMap, KubeClient, Subscription, WatchHub } from "../kube/index.ts";
-import { oneLine, type Logger } from "../lib/index.ts";
+import { oneLine, type Clock, type Logger } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 import type { SourceContent, SourceObject } from "../values/index.ts";
 
+/** The permissions of a module's account; undefined = the module has none. Throws ProblemError while that is unknown. */
+type AccessOf = (module: string) => Pick<WebhookAccess, "assertPermitted"> | undefined;
+
 interface ValuesSourcesOptions {
   readonly hub: WatchHub;
+  readonly clock: Clock;
   readonly logger: Logger;
   readonly state: State;
+  readonly accessOf: AccessOf;
 }
 
 /** The decoded data of an object in one version. */
@@ -22,11 +37,18 @@ interface VersionedData {
   readonly data: Readonly<Record<string, Uint8Array>>;
 }
 
+/** The watch of one object. */
+interface SourceWatch {
+  readonly object: SourceObject;
+  readonly abortController: AbortController;
+  subscription: Subscription | undefined;
+}
+
 /** Watches each Secret and ConfigMap that the values refer to, by name, and records its content. References to one object share a watch. */
 export class ValuesSources {
   readonly #options: ValuesSourcesOptions;
-  /** The watches by title of the object. */
-  readonly #watches = new Map<string, Subscription>();
+  /** By `id` of the object. */
+  readonly #watches = new Map<string, SourceWatch>();
   #watchedObjects: readonly SourceObject[] = [];
   #loggedIssues: ReadonlySet<string> = new Set();
 
@@ -39,7 +61,7 @@ export class ValuesSources {
   }
 
   close(): void {
-    for (const subscription of this.#watches.values()) subscription.close();
+    for (const watch of this.#watches.values()) closeWatch(watch);
     this.#watches.clear();
   }
 
@@ -50,15 +72,15 @@ export class ValuesSources {
     // The state replaces the list when it changes.
     if (neededObjects === this.#watchedObjects) return;
     this.#watchedObjects = neededObjects;
-    const neededTitles = new Set(neededObjects.map(({ title }) => title));
-    for (const [title, subscription] of this.#watches) {
-      if (neededTitles.has(title)) continue;
-      subscription.close();
-      this.#watches.delete(title);
+    const neededIds = new Set(neededObjects.map(({ id }) => id));
+    for (const [id, watch] of this.#watches) {
+      if (neededIds.has(id)) continue;
+      closeWatch(watch);
+      this.#watches.delete(id);
       // The state forgets the content.
-      state.inputs.recordSource(title, undefined);
+      state.inputs.recordSource(id, undefined);
     }
-    for (const object of neededObjects) if (!this.#watches.has(object.title)) this.#startWatch(object);
+    for (const object of neededObjects) if (!this.#watches.has(object.id)) this.#startWatch(object);
   }
 
   /** Logs each issue when it begins. An issue is an object that was lost or became unusable, while its last good content stays in force. */
@@ -69,31 +91,78 @@ export class ValuesSources {
     this.#loggedIssues = new Set(issues);
   }
 
-  /** Watches one object and records its content, or that it is missing or cannot be read. */
   #startWatch(object: SourceObject): void {
+    const watch: SourceWatch = { object, abortController: new AbortController(), subscription: undefined };
+    this.#watches.set(object.id, watch);
+    const check = createPermissionCheck(object, this.#options.accessOf);
+    if (check === undefined) watch.subscription = this.#subscribe(object);
+    else void this.#watchWhilePermitted(watch, check);
+  }
+
+  /** Watches the object, while the account of the module may get it, until the watch is closed. */
+  async #watchWhilePermitted(watch: SourceWatch, check: () => Promise<void>): Promise<void> {
+    const { object, abortController } = watch;
+    const { state, clock } = this.#options;
+    const { signal } = abortController;
+    const recordRefusal = (error: Error): void => {
+      if (signal.aborted) return;
+      const isUnknown = state.values.sources.findContent(object.id) === undefined;
+      // The last content stays while the server cannot be reached.
+      if (isUnknown || error instanceof MissingPermissionsError)
+        state.inputs.recordSource(object.id, toUnreadableContent(error));
+    };
+    const permission = { check, clock, signal };
+    while (!signal.aborted) {
+      await waitUntilPermitted(permission, recordRefusal);
+      if (signal.aborted) return;
+      watch.subscription = this.#subscribe(object);
+      const refusal = await waitUntilRefused(permission);
+      if (refusal === undefined) return;
+      watch.subscription.close();
+      recordRefusal(refusal);
+    }
+  }
+
+  /** Watches one object and records its content, or that it is missing or cannot be read. */
+  #subscribe(object: SourceObject): Subscription {
     const { hub, logger, state } = this.#options;
-    const { namespace, name, title } = object;
+    const { namespace, name, title, id } = object;
     const { resource, decode } = selectResourceAndDecoder(object);
     const store = new ObjectStore<VersionedData>({ toStored: decode });
     const recordContent = (): void => {
       // Before the first list is complete, a missing object may only be late.
       if (!store.isSynced) return;
       const content = store.get(`${namespace}/${name}`) ?? MISSING;
-      state.inputs.recordSource(title, content);
+      state.inputs.recordSource(id, content);
     };
     const spec = { resource, namespace, fieldSelector: `metadata.name=${name}` };
-    const subscription = store.watch(hub, spec, {
+    return store.watch(hub, spec, {
       onChange: recordContent,
       onSynced: recordContent,
       onError: (error) => {
         if (error === undefined) return;
         logger.warn(`${title} with values cannot be watched`, { error: oneLine(error) });
         // The last content stays while the server cannot be reached.
-        if (!store.isSynced) state.inputs.recordSource(title, toUnreadableContent(error));
+        if (!store.isSynced) state.inputs.recordSource(id, toUnreadableContent(error));
       },
     });
-    this.#watches.set(title, subscription);
   }
+}
+
+function closeWatch({ abortController, subscription }: SourceWatch): void {
+  abortController.abort();
+  subscription?.close();
+}
+
+/** A check whether the account of the module that lists the object may get it; undefined if no account counts. */
+function createPermissionCheck(
+  { kind, namespace, name, askedBy }: SourceObject,
+  accessOf: AccessOf,
+): (() => Promise<void>) | undefined {
+  if (askedBy === undefined) return undefined;
+  const { group, plural } = kind === "Secret" ? SECRETS : CONFIG_MAPS;
+  const permission = { verb: "get", group, resource: plural, namespace, name };
+  return async () => accessOf(askedBy)?.assertPermitted([permission]);
 }
 
 const MISSING: SourceContent = { lack: "does not exist" };
@@ -108,21 +177,27 @@ function toUnreadableContent(error: unknown): SourceContent {
  * the running operator knows.
  */
 export async function readValuesSources(
-  client: KubeClient,
+  { client, accessOf }: { readonly client: KubeClient; readonly accessOf: AccessOf },
   previewState: State,
   runningState?: State,
 ): Promise<void> {
   for (const object of previewState.values.sources.neededObjects) {
-    const known = runningState?.values.sources.findContent(object.title);
-    previewState.inputs.recordSource(object.title, known ?? (await requestSource(client, object)));
+    const known = runningState?.values.sources.findContent(object.id);
+    const check = createPermissionCheck(object, accessOf);
+    previewState.inputs.recordSource(object.id, known ?? (await requestSource(client, object, check)));
   }
 }
 
-/** Reads one object from the server. Never fails: an error becomes part of the content. */
-async function requestSource(client: KubeClient, object: SourceObject): Promise<SourceContent> {
+/** Reads one object from the server, if the check allows it. Never fails: an error becomes part of the content. */
+async function requestSource(
+  client: KubeClient,
+  object: SourceObject,
+  check: (() => Promise<void>) | undefined,
+): Promise<SourceContent> {
   const { resource, decode } = selectResourceAndDecoder(object);
   const { namespace, name } = object;
   try {
+    await check?.();
     const liveObject = await get(client, { resource, namespace, name }).catch(ignoreNotFound);
     return liveObject === undefined ? MISSING : decode(liveObject);
   } catch (error) {

@@ -110,9 +110,9 @@ export class ValuesStore {
     return this.#sources;
   }
 
-  /** Records the content of a Secret or ConfigMap with values, by its title; undefined = no section needs it any more. */
-  setSource(title: string, content: SourceContent | undefined): void {
-    this.#sources.setContent(title, content);
+  /** Records the content of a Secret or ConfigMap with values, by the `id` of the object; undefined = no section needs it any more. */
+  setSource(id: string, content: SourceContent | undefined): void {
+    this.#sources.setContent(id, content);
     this.#refreshSources();
   }
 

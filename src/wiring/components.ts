@@ -98,7 +98,7 @@ export class Components {
     // Both watch objects that modules name, and record what they observe in the state.
     const accessOf = base.actors.webhookAccessOf;
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state, accessOf }));
-    scope.closeAtEnd(new ValuesSources({ ...base, state: this.state }));
+    scope.closeAtEnd(new ValuesSources({ ...base, state: this.state, accessOf }));
     this.#watchIssues = scope.closeAtEnd(new WatchIssues({ state: this.state, clock }));
     const onFailing = (leaseIssue: string | undefined): void =>
       this.state.record("factsObserved", { leaseIssue });

@@ -82,6 +82,15 @@ test("webhooks of hooks end where the permissions of the account end", { timeout
   const identity = { namespace: a.namespace, serviceAccountName: a.id };
   const oracle = { ...identity, requires: { objects: [guess] } };
   lab.file("modules/010-oracle/addon.yaml", JSON.stringify(oracle));
+  teamModule(lab, "reader", a);
+  const source = {
+    kind: "Secret",
+    namespace: b.namespace,
+    name: "private",
+    key: "password",
+    path: "/stolen",
+  };
+  lab.file("modules/010-reader/addon.yaml", JSON.stringify({ ...identity, valuesFrom: [source] }));
   const [port] = await freePorts(1);
   const args = [
     "--service-account-namespaces=*",
@@ -123,6 +132,7 @@ test("webhooks of hooks end where the permissions of the account end", { timeout
   await until(async () => (await messageOf(namespace, "wide")).includes(forAll), forAll);
   const noAnswer = `may not get secrets private in namespace ${b.namespace}`;
   await until(async () => (await messageOf(namespace, "oracle")).includes(noAnswer), noAnswer);
+  await until(async () => (await messageOf(namespace, "reader")).includes(noAnswer), `reader: ${noAnswer}`);
   await create(["secret", "generic", "theirs"], b);
   await create(["secret", "generic", "ours"], a);
   expect([existsSync(records("spy")), existsSync(records("wide"))]).toEqual([false, false]);

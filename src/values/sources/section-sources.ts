@@ -4,12 +4,13 @@
  */
 
 import { sameJson } from "../../lib/index.ts";
-import { describeProblem, GLOBAL } from "../../model/index.ts";
-import type { Json, Module, Problem, ValuesSource } from "../../model/index.ts";
+import { describeProblem, GLOBAL, mayHaveAccount } from "../../model/index.ts";
+import type { Json, Module, Problem } from "../../model/index.ts";
 import type { ParsedConfig } from "../config/config-map.ts";
 import type { LocatedViolation } from "../origin.ts";
 import {
   toSourceObject,
+  type OwnedSource,
   type SourceObject,
   buildSourceLayer,
   type SourceContent,
@@ -55,18 +56,18 @@ export type SourcesView = Pick<
 interface Owner {
   readonly key: string;
   readonly name: string;
-  readonly sources: readonly ValuesSource[];
+  readonly sources: readonly OwnedSource[];
 }
 
 /** What is in force for a section, and the list of sources that it was computed for. */
 interface SectionState extends SectionSources {
-  readonly sources: readonly ValuesSource[];
+  readonly sources: readonly OwnedSource[];
 }
 
 /** The sources of all sections. While one is unusable or deleted, its last good content stays in force: releases must not change by that. */
 export class AllSources {
   readonly #options: SourcesOptions;
-  /** Contents of objects by their titles, `Secret NAMESPACE/NAME`. */
+  /** Contents of objects by their `id`. */
   readonly #contents = new Map<string, SourceContent>();
   /** States of the sections that have sources, by key. */
   readonly #states = new Map<string, SectionState>();
@@ -107,27 +108,27 @@ export class AllSources {
    */
   get isReadyForStart(): boolean {
     return (
-      this.#neededObjects.every(({ title }) => this.#contents.has(title)) &&
+      this.#neededObjects.every(({ id }) => this.#contents.has(id)) &&
       this.currentFor(GLOBAL).missingSources.length === 0
     );
   }
 
-  /** The content of an object by its title; undefined if it was not read yet. */
-  findContent(title: string): SourceContent | undefined {
-    return this.#contents.get(title);
+  /** The content of an object by its `id`; undefined if it was not read yet. */
+  findContent(id: string): SourceContent | undefined {
+    return this.#contents.get(id);
   }
 
   /** Copies the contents and states of another instance, for a fork of the values. */
   copyFrom(from: AllSources): void {
-    for (const [title, content] of from.#contents) this.#contents.set(title, content);
+    for (const [id, content] of from.#contents) this.#contents.set(id, content);
     for (const [key, state] of from.#states) this.#states.set(key, state);
     this.#neededObjects = from.#neededObjects;
   }
 
   /** Records the content of an object; undefined drops it. The caller then calls `refresh`. */
-  setContent(title: string, content: SourceContent | undefined): void {
-    if (content === undefined) this.#contents.delete(title);
-    else this.#contents.set(title, content);
+  setContent(id: string, content: SourceContent | undefined): void {
+    if (content === undefined) this.#contents.delete(id);
+    else this.#contents.set(id, content);
   }
 
   /** Computes the states of all sections again. Returns the keys of sections whose layer has changed: their merged values are stale. */
@@ -147,13 +148,16 @@ export class AllSources {
     );
   }
 
-  /** The section `key` with its sources: those of `addon.yaml`, then those of the ConfigMap `config`, which are stronger. */
+  /**
+   * The section `key` with its sources: those of `addon.yaml`, then those of the ConfigMap `config`, which are stronger. Whoever writes the
+   * ConfigMap may name any object; a module with an account only those that the account may get.
+   */
   #buildOwner(key: string, config: Pick<ParsedConfig, "settings"> | undefined): Owner {
     const module = this.#options.moduleOf(key);
     return {
       key,
       name: module === undefined ? GLOBAL : `module ${module.name}`,
-      sources: [...(module?.valuesFrom ?? []), ...(config?.settings.get(key)?.valuesFrom ?? [])],
+      sources: [...listOwnSources(module), ...(config?.settings.get(key)?.valuesFrom ?? [])],
     };
   }
 
@@ -164,12 +168,12 @@ export class AllSources {
   }
 
   /** Updates the list of objects that the sources mean; keeps the same array if nothing changed, so that readers can compare. */
-  #refreshNeededObjects(sources: readonly ValuesSource[]): void {
+  #refreshNeededObjects(sources: readonly OwnedSource[]): void {
     const namespace = this.#options.namespace;
     const objects = sources.map((source) => toSourceObject(source, namespace));
-    const distinct = [...new Map(objects.map((object) => [object.title, object])).values()];
-    const titles = (all: readonly SourceObject[]): string => all.map(({ title }) => title).join("\n");
-    if (titles(distinct) !== titles(this.#neededObjects)) this.#neededObjects = distinct;
+    const distinct = [...new Map(objects.map((object) => [object.id, object])).values()];
+    const ids = (all: readonly SourceObject[]): string => all.map(({ id }) => id).join("\n");
+    if (ids(distinct) !== ids(this.#neededObjects)) this.#neededObjects = distinct;
   }
 
   /**
@@ -206,9 +210,16 @@ export class AllSources {
       owner: name,
       secrets,
       namespace,
-      findContent: (title) => this.findContent(title),
+      findContent: (id) => this.findContent(id),
     });
   }
+}
+
+/** The sources that a module lists in its `addon.yaml`. */
+function listOwnSources(module: Module | undefined): readonly OwnedSource[] {
+  const sources = module?.valuesFrom ?? [];
+  if (module === undefined || !mayHaveAccount(module)) return sources;
+  return sources.map((source) => ({ ...source, askedBy: module.name }));
 }
 
 /** The layer that is in force before if the new layer has the same values, so that merged values stay cached; else the new layer. */
@@ -218,7 +229,7 @@ function chooseLayer(before: SectionState | undefined, newLayer: SourceLayer): S
   return sameJson([...layer.secretPaths], [...newLayer.secretPaths]) ? layer : newLayer;
 }
 
-function areSameSources(a: readonly ValuesSource[], b: readonly ValuesSource[]): boolean {
+function areSameSources(a: readonly OwnedSource[], b: readonly OwnedSource[]): boolean {
   return a === b || sameJson(a as unknown as Json, b as unknown as Json);
 }
 

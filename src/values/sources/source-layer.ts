@@ -60,6 +60,11 @@ export function readSources(value: Json, file: string, key: string): readonly Va
   throw new ProblemError({ file, key, message, remedy });
 }
 
+/** A source, and the module with an account that lists it in its `addon.yaml`, whose account must be allowed to get the object. */
+export interface OwnedSource extends ValuesSource {
+  readonly askedBy?: string;
+}
+
 /** The object of a source, and how messages name it. */
 export interface SourceObject {
   readonly kind: ValuesSource["kind"];
@@ -67,12 +72,24 @@ export interface SourceObject {
   readonly name: string;
   /** `Secret NAMESPACE/NAME`. */
   readonly title: string;
+  /** The module whose account must be allowed to get the object; undefined = the operator's own permissions count. */
+  readonly askedBy: string | undefined;
+  /** Unlike the title, differs for modules whose accounts have different permissions. */
+  readonly id: string;
 }
 
 /** The object that a source means: in its own namespace, or else in that of the operator. */
-export function toSourceObject(source: ValuesSource, operatorNamespace: string): SourceObject {
-  const { kind, name, namespace = operatorNamespace } = source;
-  return { kind, name, namespace, title: `${kind} ${namespace}/${name}` };
+export function toSourceObject(source: OwnedSource, operatorNamespace: string): SourceObject {
+  const { kind, name, namespace = operatorNamespace, askedBy } = source;
+  const title = `${kind} ${namespace}/${name}`;
+  return {
+    kind,
+    name,
+    namespace,
+    title,
+    askedBy,
+    id: askedBy === undefined ? title : `${title} for ${askedBy}`,
+  };
 }
 
 /** The data of a Secret or ConfigMap, or why there are none, e.g. `does not exist`. */
@@ -107,8 +124,8 @@ export interface SourceLayer {
 /** How the content of sources is found, and the section that they are for. */
 export interface SourceContext {
   readonly namespace: string;
-  /** By `title` of the object; undefined = it was not read yet. */
-  readonly findContent: (title: string) => SourceContent | undefined;
+  /** By `id` of the object; undefined = it was not read yet. */
+  readonly findContent: (id: string) => SourceContent | undefined;
   /** The module's name, or `global`. */
   readonly owner: string;
   readonly secrets: KnownSecrets | undefined;
@@ -123,7 +140,7 @@ interface SourceContribution {
 }
 
 /** Merges the content of the sources, the last one strongest. Never throws: lists missing sources and problems in the result. */
-export function buildSourceLayer(sources: readonly ValuesSource[], context: SourceContext): SourceLayer {
+export function buildSourceLayer(sources: readonly OwnedSource[], context: SourceContext): SourceLayer {
   const lostSources: Problem[] = [];
   const problems: Problem[] = [];
   const missingSources: string[] = [];
@@ -158,11 +175,11 @@ const NOT_READ = "was not read yet";
 
 /** Looks up the bytes of a source. Without them, `lack` says what is missing, as the end of a sentence that begins with the object. */
 function findSource(
-  source: ValuesSource,
+  source: OwnedSource,
   { namespace, findContent }: SourceContext,
 ): { readonly bytes?: Uint8Array | undefined; readonly lack: string } {
   const { key = DEFAULT_SOURCE_KEY } = source;
-  const content = findContent(toSourceObject(source, namespace).title);
+  const content = findContent(toSourceObject(source, namespace).id);
   if (content === undefined) return { lack: NOT_READ };
   if ("lack" in content) return content;
   return { bytes: member(content.data, key), lack: `has no key ${key}` };
