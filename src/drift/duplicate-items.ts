@@ -15,28 +15,53 @@ export interface DuplicateItems {
   readonly key: string;
 }
 
-/** The server's error for one list, such as `.spec.containers[name="web"].env: duplicate entries for key [name="A"]`. */
-const DUPLICATE = /((?:\.[^\s.[\]]+|\[[^\]]*\])+): duplicate entries for key (\[[^\]]*\])/g;
-const SEGMENT = /\.([^\s.[\]]+)|\[([^\]]*)\]/g;
-/** A part of the key of an item: a name, and text in quotes or a number. */
-const KEY_PART = /(\w+)=("(?:[^"\\]|\\.)*"|[^",]+)/g;
+/** Stands in the server's error for one list: `.spec.containers[name="web"].env: duplicate entries for key [name="A"]`. */
+const MARK = ": duplicate entries for key [";
 
 /** The lists that an error of the server names. */
 export function findDuplicateItems(message: string): DuplicateItems[] {
-  return Array.from(message.matchAll(DUPLICATE), ([, path = "", key = ""]) => ({
-    path: Array.from(path.matchAll(SEGMENT), ([, name, keys = ""]) =>
-      name === undefined ? toItemSegment(keys) : `f:${name}`,
-    ),
-    key,
-  }));
+  const found: DuplicateItems[] = [];
+  let start = 0;
+  for (let at = message.indexOf(MARK); at >= 0; at = message.indexOf(MARK, start)) {
+    const keyStart = at + MARK.length - 1;
+    const keyEnd = message.indexOf("]", keyStart);
+    if (keyEnd < 0) break;
+    const path = readPathAtEnd(message.slice(start, at));
+    if (path.length > 0) found.push({ path, key: message.slice(keyStart, keyEnd + 1) });
+    start = keyEnd + 1;
+  }
+  return found;
 }
+
+/** Reads the path with which a text ends, such as `.spec.containers[name="web"].env`, from its end to its begin. */
+function readPathAtEnd(text: string): string[] {
+  const segments: string[] = [];
+  for (let end = text.length; end > 0;) {
+    const isItem = text[end - 1] === "]";
+    const start = text.lastIndexOf(isItem ? "[" : ".", end - 1);
+    const content = text.slice(start + 1, isItem ? end - 1 : end);
+    if (start < 0 || (!isItem && !/^[^\s[\]]+$/.test(content))) break;
+    segments.push(isItem ? toItemSegment(content) : `f:${content}`);
+    end = start;
+  }
+  return segments.toReversed();
+}
+
+const KEY_NAME = /(\w+)=/y;
+const KEY_VALUE = /"(?:[^"\\]|\\.)*"|[^",]+/y;
 
 /** The segment of a path for the keys of an item, such as `name="web"`. */
 function toItemSegment(keys: string): string {
-  const parts = Array.from(keys.matchAll(KEY_PART), ([, name = "", value = ""]): [string, Json] => [
-    name,
-    attempt(() => readJson(value)) ?? value,
-  ]);
+  const parts: [string, Json][] = [];
+  for (let position = 0; position < keys.length; position = KEY_VALUE.lastIndex + 1) {
+    KEY_NAME.lastIndex = position;
+    const name = KEY_NAME.exec(keys)?.[1];
+    if (name === undefined) break;
+    KEY_VALUE.lastIndex = KEY_NAME.lastIndex;
+    const value = KEY_VALUE.exec(keys)?.[0];
+    if (value === undefined) break;
+    parts.push([name, attempt(() => readJson(value)) ?? value]);
+  }
   return `k:${JSON.stringify(Object.fromEntries(parts))}`;
 }
 

@@ -37,8 +37,14 @@ async function lab() {
   onTestFinished(() => sources.close());
   const none = { file: "", section: undefined, enabled: undefined };
   const moduleOf = (name: string, identity: Partial<Module>) => ({
-    ...{ name, valuesKey: name, valuesFrom: [SOURCE], crdFiles: [], ...identity },
-    ...{ common: none, own: { ...none, enabled: true }, schemas: {} },
+    name,
+    valuesKey: name,
+    valuesFrom: [SOURCE],
+    crdFiles: [],
+    ...identity,
+    common: none,
+    own: { ...none, enabled: true },
+    schemas: {},
   });
   const modules = [moduleOf("own", {}), moduleOf("team", { serviceAccountName: "d" })];
   const refuse = (error: Error | undefined): void => void (permissions.refusal = error);
