@@ -41,6 +41,7 @@ const TYPED: readonly (readonly [start: string, by: string])[] = [
   ["helm uninstall addon-operator ", "test/integration/leaving.test.ts"],
   ["kubectl delete validatingwebhookconfigurations,", "test/integration/webhooks-server.test.ts"],
   ["kubectl delete crd ", "test/integration/leaving.test.ts"],
+  ["kubectl patch crd ", "test/integration/webhooks-server.test.ts"],
   ["kubectl delete namespace ", "test/support/cluster.ts"],
   [
     "kubectl annotate --overwrite -n addon-operator addonoperator/addon-operator addon-operator.io/confirm-delete",

@@ -14,7 +14,7 @@ const run = promisify(execFile);
 
 /** Commands for one cluster and all its modules, that other tests type. */
 const ELSEWHERE =
-  /^kubectl (addon|config|apply -k|delete|create configmap|describe addonmodule priority-classes|patch configmap addon-operator|annotate --overwrite addonoperator)/;
+  /^kubectl (addon|config|apply -k|delete|create configmap|describe addonmodule priority-classes|patch configmap addon-operator|patch crd|annotate --overwrite addonoperator)/;
 
 const MODULES = { "010-ingress-nginx": "ingressNginx", "020-web": "web" };
 
