@@ -4,6 +4,7 @@ export const redirects = {
   "reference/traces": "reference/metrics#traces",
   "guides/debug": "guides/on-call#find-the-reason",
   "guides/module-updates": "guides/module-sources#control-when-updates-begin",
+  "guides/order-modules": "reference/modules#order-modules",
   "guides/registries": "guides/module-sources#push-and-pull-modules",
   "guides/refuse-edits": "guides/webhooks#reject-wrong-edits",
 };

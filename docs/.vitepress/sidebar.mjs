@@ -25,7 +25,6 @@ export const sidebar = [
       guide("configure-values", "Configure values"),
       guide("write-hooks", "Write hooks"),
       guide("webhooks", "Webhooks"),
-      guide("order-modules", "Order modules"),
       guide("secrets", "Handle secrets"),
       guide("tenancy", "Modules of several teams"),
       guide("running", "Run the operator"),

@@ -284,13 +284,16 @@ describe.each(HELMS)("releases with %s", (which) => {
       expect(await remaining()).toBe("3 3");
       // What is installed while the API is down is completed by a run after it.
       await releases.uninstall({ name: "m" }, AbortSignal.timeout(30_000));
+      // Without random content: other tests add kinds to the server, which count as an input of this chart.
+      await putChart(`${CONFIG_MAP}${extra("v1", "extra")}${extra("v1/Thing", "kind")}`);
       const bringBackLast = takeDown();
+      const same = /^(unchanged|labelled)$/;
       expect(await reconcile({ m: { a: 4 } })).toMatchObject({ action: "installed" });
-      expect(await reconcile({ m: { a: 4 } })).toMatchObject({ action: "unchanged" });
+      expect((await reconcile({ m: { a: 4 } })).action).toMatch(same);
       bringBackLast();
       expect(await reconcile({ m: { a: 4 } })).toMatchObject({ action: "upgraded" });
       expect(await remaining()).toBe("4 4");
-      expect(await reconcile({ m: { a: 4 } })).toMatchObject({ action: "unchanged" });
+      expect((await reconcile({ m: { a: 4 } })).action).toMatch(same);
       // An API that does not affect the chart blocks nothing, and one that is gone is gone.
       await putChart(`${CONFIG_MAP}${random}${extra("v2", "extra")}`);
       takeDown();
