@@ -61,7 +61,7 @@ export interface ReleaseObject {
  * Limits what the operator, with its own permissions, reads for a module with an account: of the objects outside the namespace of the release
  * only those that the account may get. People with access to that namespace can add any object to the release record.
  */
-export interface ReadGuard {
+interface ReadGuard {
   readonly module: string;
   /** The namespace of the release. */
   readonly namespace: string;
