@@ -11,7 +11,8 @@ const LONG = process.env["LONG"] !== undefined;
 const { STORY, REQUEST, ANSWER } = process.env;
 const SEED = Number(process.env["SEED"] ?? Date.now() % 1_000_000);
 const POINTS = 2;
-const SHORT = new Set(["install", "upgrade", "delete"]);
+/** Not install: a refused read of its start ends the process, which the kubelet starts again and this test does not. */
+const SHORT = new Set(["upgrade", "delete"]);
 
 const ANSWERS: Readonly<Record<string, FalseAnswer>> = {
   unauthorized: { status: 401, reason: "Unauthorized" },
