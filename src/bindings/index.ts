@@ -1,6 +1,6 @@
 export { NO_BINDINGS, createSources, listBindings, listBindingShapes, readBindings } from "./kinds.ts";
 export * from "./kubernetes/kube-bindings.ts";
-export { waitUntilPermitted, waitUntilRefused } from "./kubernetes/permission.ts";
+export { openWhilePermitted } from "./kubernetes/permission.ts";
 export type { BindingTimes } from "./kubernetes/informer.ts";
 export { MISPLACED_BINDINGS, createLifecycleBinding, type HookKind } from "./lifecycle.ts";
 export type { Complain, TriggerSource } from "./kind.ts";

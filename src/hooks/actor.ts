@@ -52,6 +52,9 @@ export interface WebhookAccess {
   readonly assertPermitted: (permissions: readonly Permission[]) => Promise<void>;
 }
 
+/** The permissions of a module's account; undefined = the module has none. Throws ProblemError while that is unknown. */
+export type AccountPermissions = (module: string) => Pick<WebhookAccess, "assertPermitted"> | undefined;
+
 /**
  * Calls `work` with the environment variables by which a hook reaches the API server under its module's account. Without an
  * account there are none, and the hook runs under the operator's service account. Throws as `withAccess` of the actor.

@@ -4,8 +4,8 @@
  * operator watches with its own permissions, so for a module with an account only objects that the account may get.
  */
 
-import { waitUntilPermitted, waitUntilRefused } from "../bindings/index.ts";
-import type { WebhookAccess } from "../hooks/index.ts";
+import { openWhilePermitted } from "../bindings/index.ts";
+import type { AccountPermissions } from "../hooks/index.ts";
 import { toStoredObject, MissingKindError, MissingPermissionsError, ObjectStore } from "../kube/index.ts";
 import type { KindFinder, Resource, Subscription, WatchHub, StoredObject } from "../kube/index.ts";
 import { compileCel, oneLine, TOO_LONG, type CelTest, type Clock, type Timer } from "../lib/index.ts";
@@ -26,8 +26,7 @@ interface RequiredObjectsOptions {
   /** Default namespace of required objects. */
   readonly namespace: string;
   readonly state: State;
-  /** The permissions of a module's account; undefined = the module has none. Throws ProblemError while that is unknown. */
-  readonly accessOf: (module: string) => Pick<WebhookAccess, "assertPermitted"> | undefined;
+  readonly accessOf: AccountPermissions;
 }
 
 /** An object, and the module whose account must be allowed to get it; no module = modules without an account require it. */
@@ -139,25 +138,21 @@ export class RequiredObjects {
   async #watchWhilePermitted(key: string, watch: RequiredWatch, resource: Resource): Promise<void> {
     const { signal } = watch.abortController;
     const check = this.#createPermissionCheck(watch, resource);
-    const permission = { check, clock: this.#options.clock, signal };
-    const recordRefusal = (error: Error): void => {
+    const onRefused = (error: Error): void => {
       const isAnswer = error instanceof MissingPermissionsError;
       // The last finding stays while the server cannot be reached.
       if (isAnswer || !this.#options.state.view.objects.has(key))
         this.#recordFinding(key, `cannot be checked: ${oneLine(error)}`);
     };
-    while (!signal.aborted) {
-      await waitUntilPermitted(permission, recordRefusal);
-      if (signal.aborted) return;
-      watch.subscription = this.#subscribe(key, watch, resource);
-      const refusal = await waitUntilRefused(permission);
-      if (refusal === undefined) return;
+    const open = (): void => void (watch.subscription = this.#subscribe(key, watch, resource));
+    const close = (): void => {
       watch.timer?.cancel();
       watch.timer = undefined;
-      watch.subscription.close();
+      watch.subscription?.close();
       watch.store = createStore();
-      recordRefusal(refusal);
-    }
+    };
+    const { clock } = this.#options;
+    await openWhilePermitted({ check, clock, signal }, { open, close, onRefused });
   }
 
   /** A check whether the account of the module may get the object; undefined if no account requires it. */

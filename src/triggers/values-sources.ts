@@ -4,8 +4,8 @@
  * permissions, so for a module with an account only objects that the account may get.
  */
 
-import { waitUntilPermitted, waitUntilRefused } from "../bindings/index.ts";
-import type { WebhookAccess } from "../hooks/index.ts";
+import { openWhilePermitted } from "../bindings/index.ts";
+import type { AccountPermissions } from "../hooks/index.ts";
 import {
   CONFIG_MAPS,
   get,
@@ -20,15 +20,12 @@ import type { JsonObject } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 import type { SourceContent, SourceObject } from "../values/index.ts";
 
-/** The permissions of a module's account; undefined = the module has none. Throws ProblemError while that is unknown. */
-type AccessOf = (module: string) => Pick<WebhookAccess, "assertPermitted"> | undefined;
-
 interface ValuesSourcesOptions {
   readonly hub: WatchHub;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly state: State;
-  readonly accessOf: AccessOf;
+  readonly accessOf: AccountPermissions;
 }
 
 /** The decoded data of an object in one version. */
@@ -104,23 +101,21 @@ export class ValuesSources {
     const { object, abortController } = watch;
     const { state, clock } = this.#options;
     const { signal } = abortController;
-    const recordRefusal = (error: Error): void => {
+    const onRefused = (error: Error): void => {
       if (signal.aborted) return;
       const isUnknown = state.values.sources.findContent(object.id) === undefined;
       // The last content stays while the server cannot be reached.
       if (isUnknown || error instanceof MissingPermissionsError)
         state.inputs.recordSource(object.id, toUnreadableContent(error));
     };
-    const permission = { check, clock, signal };
-    while (!signal.aborted) {
-      await waitUntilPermitted(permission, recordRefusal);
-      if (signal.aborted) return;
-      watch.subscription = this.#subscribe(object);
-      const refusal = await waitUntilRefused(permission);
-      if (refusal === undefined) return;
-      watch.subscription.close();
-      recordRefusal(refusal);
-    }
+    await openWhilePermitted(
+      { check, clock, signal },
+      {
+        open: () => void (watch.subscription = this.#subscribe(object)),
+        close: () => watch.subscription?.close(),
+        onRefused,
+      },
+    );
   }
 
   /** Watches one object and records its content, or that it is missing or cannot be read. */
@@ -157,7 +152,7 @@ function closeWatch({ abortController, subscription }: SourceWatch): void {
 /** A check whether the account of the module that lists the object may get it; undefined if no account counts. */
 function createPermissionCheck(
   { kind, namespace, name, askedBy }: SourceObject,
-  accessOf: AccessOf,
+  accessOf: AccountPermissions,
 ): (() => Promise<void>) | undefined {
   if (askedBy === undefined) return undefined;
   const { group, plural } = kind === "Secret" ? SECRETS : CONFIG_MAPS;
@@ -177,7 +172,7 @@ function toUnreadableContent(error: unknown): SourceContent {
  * the running operator knows.
  */
 export async function readValuesSources(
-  { client, accessOf }: { readonly client: KubeClient; readonly accessOf: AccessOf },
+  { client, accessOf }: { readonly client: KubeClient; readonly accessOf: AccountPermissions },
   previewState: State,
   runningState?: State,
 ): Promise<void> {

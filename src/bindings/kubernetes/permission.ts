@@ -44,6 +44,28 @@ export async function waitUntilRefused({ check, clock, signal }: Permission): Pr
   }
 }
 
+/** What a module may have only with permissions, such as a watch of foreign objects. */
+interface PermittedWork {
+  readonly open: () => void;
+  readonly close: () => void;
+  /** Called with each failed check while it is closed. */
+  readonly onRefused: (error: Error) => void;
+}
+
+/** Opens `work` while the permissions are there, and closes it when they are missing. Ends with the signal, whose sender closes what is open. */
+export async function openWhilePermitted(permission: Permission, work: PermittedWork): Promise<void> {
+  const { signal } = permission;
+  while (!signal.aborted) {
+    await waitUntilPermitted(permission, work.onRefused);
+    if (signal.aborted) return;
+    work.open();
+    const refusal = await waitUntilRefused(permission);
+    if (refusal === undefined) return;
+    work.close();
+    work.onRefused(refusal);
+  }
+}
+
 /** True for errors that stay until a user acts: `enable` does not wait for them. */
 export function needsUserAction(error: Error): boolean {
   if (error instanceof OversizeError) return true;

@@ -6,8 +6,7 @@
 import {
   listBindings,
   isReviewBinding,
-  waitUntilPermitted,
-  waitUntilRefused,
+  openWhilePermitted,
   type TriggerSource,
 } from "../../bindings/index.ts";
 import type { WebhookAccess } from "../../hooks/index.ts";
@@ -162,18 +161,16 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     const { hook, stop } = added;
     const { signal } = stop;
     const permission = { check: () => assertMayRegister(hook, access), clock: this.#options.clock, signal };
-    while (!signal.aborted) {
-      await waitUntilPermitted(permission, (error) => this.#setIssue(added, error));
-      if (signal.aborted) return;
+    const open = (): void => {
       added.isPermitted = true;
       this.#setIssue(added, undefined);
       this.#openAndServe(added);
-      const refusal = await waitUntilRefused(permission);
-      if (refusal === undefined) return;
+    };
+    const close = (): void => {
       added.isPermitted = false;
       this.#withdraw(added);
-      this.#setIssue(added, refusal);
-    }
+    };
+    await openWhilePermitted(permission, { open, close, onRefused: (error) => this.#setIssue(added, error) });
   }
 
   /** Records and logs why the webhooks of a hook are not served; undefined = they are. */

@@ -6,8 +6,8 @@
 import { oneLine, sameJson, type CelTest, type Clock, type Logger } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { digestFieldManagers, type FieldManagers } from "../../drift/index.ts";
-import { waitUntilPermitted, waitUntilRefused } from "../../bindings/index.ts";
-import type { WebhookAccess } from "../../hooks/index.ts";
+import { openWhilePermitted } from "../../bindings/index.ts";
+import type { AccountPermissions } from "../../hooks/index.ts";
 import { createFinding, createUnwatchedFinding, hasStatus, NOT_FOUND } from "../../health/index.ts";
 import type { Finding } from "../../health/index.ts";
 import { ObjectStore, splitKey } from "../../kube/index.ts";
@@ -20,8 +20,7 @@ export interface KindWatchesOptions {
   readonly kinds: Pick<KindFinder, "find">;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The permissions of a module's account; undefined = the module has none. Throws ProblemError while that is unknown. */
-  readonly accessOf?: ((module: string) => Pick<WebhookAccess, "assertPermitted"> | undefined) | undefined;
+  readonly accessOf?: AccountPermissions | undefined;
 }
 
 /** Listens to changes of the objects of a release. `key` is a `releaseObjectKey`. */
@@ -229,21 +228,17 @@ export class KindWatches {
     check: () => Promise<void>,
   ): Promise<void> {
     const { signal } = watch.abortController;
-    const permission = { check, clock: this.#options.clock, signal };
-    const recordRefusal = (error: Error): void => this.#setWatchError(watch, oneLine(error));
-    while (!signal.aborted) {
-      await waitUntilPermitted(permission, recordRefusal);
-      if (signal.aborted) return;
-      this.#startWatching(object, watch, resource);
-      const refusal = await waitUntilRefused(permission);
-      if (refusal === undefined) return;
+    const close = (): void => {
       watch.subscription?.close();
       watch.store = this.#createStore(watch.healthCheck);
       watch.requestedFindings.clear();
       watch.resource = undefined;
       watch.unwatchedSince = undefined;
-      recordRefusal(refusal);
-    }
+    };
+    const open = (): void => this.#startWatching(object, watch, resource);
+    const onRefused = (error: Error): void => this.#setWatchError(watch, oneLine(error));
+    const { clock } = this.#options;
+    await openWhilePermitted({ check, clock, signal }, { open, close, onRefused });
   }
 
   /** Watches the objects of the kind, and reports changes to the releases. */
