@@ -5,6 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 
 import { freePorts } from "../../scripts/control-plane/ports.mjs";
 import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
+import { crdOfThings } from "../support/crds.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
@@ -89,17 +90,7 @@ test("objects keep numbers and texts on each path through the operator", { timeo
   const lab = hookLab("exact");
   onTestFinished(() => rmSync(lab.dir, { recursive: true, force: true }));
   const group = `${namespace}.example.com`;
-  await apply({
-    apiVersion: "apiextensions.k8s.io/v1",
-    kind: "CustomResourceDefinition",
-    metadata: { name: `things.${group}` },
-    spec: {
-      group,
-      scope: "Namespaced",
-      names: { plural: "things", singular: "thing", kind: "Thing" },
-      versions: [version("v1beta1"), version("v1", true)],
-    },
-  });
+  await apply(crdOfThings(group, [version("v1beta1"), version("v1", true)]));
   onTestFinished(async () => {
     const names = [`things.${group}`, `others.${group}`];
     await kubectl(["delete", "crd", ...names, "--wait=false", "--ignore-not-found"], "");

@@ -16,6 +16,7 @@ import type { Logger } from "../../src/lib/index.ts";
 import type { ChartKind, HelmOverrides } from "../../src/model/index.ts";
 import { Children, findOrphanedProcesses } from "../../src/process/index.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
+import { crdOfThings } from "../support/crds.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { kubeconfigOf } from "../support/kubeconfig-of.ts";
 import { HELMS, isUnderTest } from "../support/helms.ts";
@@ -202,19 +203,8 @@ describe.each(HELMS)("releases with %s", (which) => {
 
   test("an aggregated API that is down is no API that was removed", async () => {
     const group = `${lab.namespace}.example.com`;
-    const names = { kind: "Thing", plural: "things" };
     const schema = { openAPIV3Schema: { type: "object" } };
-    await cluster().apply({
-      apiVersion: "apiextensions.k8s.io/v1",
-      kind: "CustomResourceDefinition",
-      metadata: { name: `things.${group}` },
-      spec: {
-        group,
-        names,
-        scope: "Namespaced",
-        versions: [{ name: "v1", served: true, storage: true, schema }],
-      },
-    });
+    await cluster().apply(crdOfThings(group, [{ name: "v1", served: true, storage: true, schema }]));
     const proxy = await FaultProxy.open(cluster().kubeconfig);
     const client = connect({ kubeConfig: proxy.kubeconfig, userAgent: "test", logger: silentLogger });
     /** The operator starts again, and knows nothing of the time before. */
@@ -834,25 +824,8 @@ ${CONFIG_MAP}`;
 
     test.runIf(once)("of a kind that is gone are reported", async () => {
       const group = `${lab.namespace}.example.com`;
-      const crd = {
-        apiVersion: "apiextensions.k8s.io/v1",
-        kind: "CustomResourceDefinition",
-        metadata: { name: `things.${group}` },
-        spec: {
-          group,
-          scope: "Namespaced",
-          names: { plural: "things", kind: "Thing" },
-          versions: [
-            {
-              name: "v1",
-              served: true,
-              storage: true,
-              schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
-            },
-          ],
-        },
-      };
-      await cluster().apply(crd);
+      const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+      await cluster().apply(crdOfThings(group, [{ name: "v1", served: true, storage: true, schema }]));
       await eventually(async () => void (await kubectl("get", `things.${group}`)), "the kind is served");
       await putChart(`apiVersion: ${group}/v1\nkind: Thing\nmetadata: {name: t}\nspec: {a: 1}\n`);
       await reconcile({ m: { a: 1 } });

@@ -19,3 +19,18 @@ async function install(): Promise<void> {
   const wait = () => kubectl(["wait", "--for=condition=Established", "--timeout=30s", ...names]);
   await eventually(wait, "the CRDs serve");
 }
+
+/** A CRD of the kind Thing in this group, which each test has for itself. */
+export function crdOfThings(group: string, versions: readonly object[]) {
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `things.${group}` },
+    spec: {
+      group,
+      names: { kind: "Thing", plural: "things", singular: "thing" },
+      scope: "Namespaced",
+      versions,
+    },
+  };
+}

@@ -14,6 +14,7 @@ import type { Lab } from "../registry/artifact/lab.ts";
 import { Api } from "./api.ts";
 import { eventually, ownCluster } from "./cluster.ts";
 import type { ControlPlane } from "./cluster.ts";
+import { crdOfThings } from "./crds.ts";
 import { addons, seed } from "./scene-addons.ts";
 import { openScene } from "./scene.ts";
 import { ADDON } from "./violate.ts";
@@ -82,24 +83,10 @@ const map = (name: string, data: object, namespace?: string): string =>
 
 const chart = (name: string): string => `apiVersion: v2\nname: ${name}\nversion: 1.0.0\n`;
 
-const crdOf = (group: string): object => ({
-  apiVersion: "apiextensions.k8s.io/v1",
-  kind: "CustomResourceDefinition",
-  metadata: { name: `things.${group}` },
-  spec: {
-    group,
-    names: { kind: "Thing", plural: "things", singular: "thing" },
-    scope: "Namespaced",
-    versions: [
-      {
-        name: "v1",
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
-      },
-    ],
-  },
-});
+const crdOf = (group: string): object => {
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  return crdOfThings(group, [{ name: "v1", served: true, storage: true, schema }]);
+};
 
 /** All files, as they were before any mistake; a mistake is undone by writing them again. */
 export function writeFiles(pageState: PageState, team: string, group: string): void {

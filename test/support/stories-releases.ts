@@ -7,6 +7,7 @@ import { pictureOf } from "./final-state.ts";
 import { ACTS } from "./scene-story.ts";
 import { base, converge } from "./scene-addons.ts";
 import type { PageState } from "./scene.ts";
+import { crdOfThings } from "./crds.ts";
 import { hasBoth } from "./story.ts";
 import type { Story } from "./story.ts";
 
@@ -15,17 +16,8 @@ const CRD_GROUP = (pageState: PageState): string => `${pageState.namespace}.exam
 function writeCrd(pageState: PageState, field: string): void {
   const group = CRD_GROUP(pageState);
   const schema = { type: "object", properties: { [field]: { type: "string" } } };
-  const crd = {
-    apiVersion: "apiextensions.k8s.io/v1",
-    kind: "CustomResourceDefinition",
-    metadata: { name: `things.${group}` },
-    spec: {
-      group,
-      names: { kind: "Thing", plural: "things", singular: "thing" },
-      scope: "Namespaced",
-      versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema: schema } }],
-    },
-  };
+  const version = { name: "v1", served: true, storage: true, schema: { openAPIV3Schema: schema } };
+  const crd = crdOfThings(group, [version]);
   pageState.file("modules/030-base/crds/things.yaml", JSON.stringify(crd));
 }
 

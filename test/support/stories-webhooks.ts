@@ -4,6 +4,7 @@ import { expect, onTestFinished } from "vitest";
 import { freePorts } from "../../scripts/control-plane/ports.mjs";
 import { issueCa, issueServerCertificate, type KeyPair } from "../../src/webhooks/certificate/issue.ts";
 import { bareStory } from "./bare-story.ts";
+import { crdOfThings } from "./crds.ts";
 import { converge } from "./scene-addons.ts";
 import type { PageState } from "./scene.ts";
 import type { Story } from "./story.ts";
@@ -81,17 +82,7 @@ async function openGate(pageState: PageState): Promise<void> {
   const version = (name: string, storage: boolean) => ({ name, served: true, storage, schema });
   await cluster.apply(
     { apiVersion: "v1", kind: "Namespace", metadata: { name: coveredBy(pageState) } },
-    {
-      apiVersion: "apiextensions.k8s.io/v1",
-      kind: "CustomResourceDefinition",
-      metadata: { name: `things.${group}` },
-      spec: {
-        group,
-        names: { kind: "Thing", plural: "things", singular: "thing" },
-        scope: "Namespaced",
-        versions: [version("v1", true), version("v2", false)],
-      },
-    },
+    crdOfThings(group, [version("v1", true), version("v2", false)]),
   );
   onTestFinished(async () => {
     for (const kind of ["validating", "mutating"])
