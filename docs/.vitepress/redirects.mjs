@@ -1,5 +1,6 @@
 /** Addresses that pages had before, without `.html`, and the page and heading that have their content now. */
 export const redirects = {
+  "reference/contract": "reference/settings#names-that-you-can-rely-on",
   "reference/operation": "guides/running#probes",
   "reference/traces": "reference/metrics#traces",
   "guides/debug": "guides/on-call#find-the-reason",

@@ -48,7 +48,6 @@ export const sidebar = [
       reference("lifecycle", "Lifecycle"),
       reference("status", "Status"),
       reference("metrics", "Metrics and traces"),
-      reference("contract", "Contract"),
       reference("compatibility", "Compatibility"),
     ],
   },

@@ -1,6 +1,6 @@
 /**
  * Reads the files of a module's chart, and computes the digest of a release's inputs: of all that the release is made from
- * (docs/reference/contract.md, "Labels and annotations"). The *reach* of a chart is what its templates may use: which globals (all of them
+ * (docs/reference/status.md, "Labels and annotations"). The *reach* of a chart is what its templates may use: which globals (all of them
  * if it is `dynamic`), and whether `lookup`, `tpl` or `.Capabilities`. A `synthetic` chart is a `templates/` directory for which the operator
  * writes a Chart.yaml.
  */

@@ -1,4 +1,4 @@
-/** Revisions of releases, read from the labels of their Secrets (docs/reference/contract.md, "Labels and annotations"). */
+/** Revisions of releases, read from the labels of their Secrets (docs/reference/status.md, "Labels and annotations"). */
 
 import type { WatchedObject } from "../../kube/index.ts";
 import { digest, DIGEST_SCHEME } from "../../lib/index.ts";

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 import { toArtifactLabel, readArtifactDigest, RELEASE_LABELS } from "../../../src/helm/release/revisions.ts";
 
-// The label that names the artifact of a registry (docs/reference/contract.md, "Labels and annotations").
+// The label that names the artifact of a registry (docs/reference/status.md, "Labels and annotations").
 
 const digests = Array.from(
   { length: 1000 },

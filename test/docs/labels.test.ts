@@ -7,12 +7,12 @@ const KEY = /"((?:[a-z]+\.)?addon-operator\.io\/[A-Za-z-]+|helm\.sh\/resource-po
 /** No keys of objects: the version of the API, and who reports Events. */
 const OTHERS = new Set(["addon-operator.io/v", "addon-operator.io/addon-operator"]);
 
-test("docs/reference/contract.md lists every label and annotation that the program knows, and no other", () => {
+test("docs/reference/status.md lists every label and annotation that the program knows, and no other", () => {
   const source = globSync("src/**/*.ts", { cwd: root })
     .map((path) => readFileSync(join(root, path), "utf8"))
     .join("\n");
   const known = new Set([...source.matchAll(KEY)].map(([, key = ""]) => key));
-  const page = readFileSync(join(root, "docs/reference/contract.md"), "utf8");
+  const page = readFileSync(join(root, "docs/reference/status.md"), "utf8");
   const listed = [...page.matchAll(/^\| `([^`]+\/[^`]+)` \|/gm)].map(([, key = ""]) => key);
   expect(listed.toSorted()).toEqual([...known].filter((key) => !OTHERS.has(key)).toSorted());
 });
