@@ -7,7 +7,7 @@ import { isNode, nodes, type Node } from "./support/syntax.ts";
 
 /** Packages from the lowest layer up: each imports only those before it (src/README.md). */
 const PACKAGES = (
-  "model lib trace values process kube webhooks cron health drift registry modules filter bindings hooks helm state queue plan triggers tasks " +
+  "model lib runtime trace values process kube webhooks cron health drift registry modules filter bindings hooks helm state queue plan triggers tasks " +
   "status metrics module-sources ui debug preview admit offline wiring commands"
 ).split(" ");
 

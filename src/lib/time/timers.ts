@@ -2,23 +2,30 @@
 
 import type { Clock, Timer } from "./clock.ts";
 
-/** Timers by name, at most one for each name. Setting a timer again replaces it. */
-export class Timers<Name extends string> {
+/** Timers by name, at most one for each name. After `close`, no timer can be set. */
+export class Timers<Name> {
   readonly #clock: Clock;
   readonly #running = new Map<Name, Timer>();
+  #isClosed = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   /** Calls `fn` once after `ms` milliseconds. Replaces a timer with this name. */
-  set(name: Name, ms: number, fn: () => void): void {
+  set(name: Name, ms: number, fn: () => void | Promise<void>): void {
     this.cancel(name);
-    const run = (): void => {
+    if (this.#isClosed) return;
+    const run = (): void | Promise<void> => {
       this.#running.delete(name);
-      fn();
+      return fn();
     };
     this.#running.set(name, this.#clock.setTimer(ms, run));
+  }
+
+  /** Calls `fn` once after `ms` milliseconds, unless a timer with this name is running. */
+  setUnlessRunning(name: Name, ms: number, fn: () => void | Promise<void>): void {
+    if (!this.has(name)) this.set(name, ms, fn);
   }
 
   cancel(name: Name): void {
@@ -31,6 +38,7 @@ export class Timers<Name extends string> {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const name of this.#running.keys()) this.cancel(name);
   }
 }

@@ -3,8 +3,9 @@
 import { CLUSTER_ROLE_BINDINGS, CUSTOM_RESOURCE_DEFINITIONS, SERVICES } from "../../kube/index.ts";
 import { apiVersionOf, get, getMetadata, ignoreNotFound, isForbidden } from "../../kube/index.ts";
 import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
-import { Timers, exponentialDelay, oneLine, type Clock } from "../../lib/index.ts";
+import { oneLine } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
+import { Loop } from "../../runtime/index.ts";
 import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ContestedObjects } from "./contested-objects.ts";
 import { ConversionObjects, listConvertedCrds } from "./conversion-objects.ts";
@@ -25,6 +26,9 @@ export interface RegistrarOptions extends RegistrationOptions {
 
 /** Time until a missing Service or owner is looked up again. */
 const TARGET_CHECK_MS = 10_000;
+const RETRY = { firstMs: 1000, maxMs: 30_000 };
+/** Time between reconciles without a trigger: these repair differences that no watch reports. */
+const RESYNC_MS = 300_000;
 
 /**
  * Registers the wanted webhooks with the current CAs: after each change, after changes by other clients, after failures. Until
@@ -37,7 +41,7 @@ export class Registrar {
   readonly #admission: AdmissionObjects;
   readonly #conversion: ConversionObjects;
   readonly #watches: NamedWatches;
-  readonly #reconcileLoop: ReconcileLoop;
+  readonly #loop: Loop;
   /** CRDs whose conversion webhook must be removed. */
   readonly #withdrawn = new Set<string>();
   readonly #conversionIssues = new Map<string, string>();
@@ -48,16 +52,14 @@ export class Registrar {
   #hasFoundFormer = false;
   /** Why the API server cannot reach the server: its Service does not exist. */
   #targetIssue: string | undefined;
-  readonly #timers: Timers<"target" | "revert">;
   readonly #contested: ContestedObjects;
   #reportedIssues = "";
 
   constructor(options: RegistrarOptions) {
     this.#options = options;
-    this.#timers = new Timers(options.clock);
     this.#contested = new ContestedObjects({
       clock: options.clock,
-      onDelayed: (ms) => this.#timers.set("revert", ms, () => this.#reconcileLoop.trigger()),
+      onDelayed: (ms) => this.#loop.trigger(ms),
     });
     const contested = this.#contested;
     this.#admission = new AdmissionObjects({
@@ -73,18 +75,20 @@ export class Registrar {
         else this.#conversionIssues.set(crdName, issue);
       },
     });
-    this.#watches = new NamedWatches(options.hub, () => this.#reconcileLoop.trigger());
-    this.#reconcileLoop = new ReconcileLoop({
+    this.#watches = new NamedWatches(options.hub, () => this.#loop.trigger());
+    this.#loop = new Loop({
       clock: options.clock,
-      reconcile: () => this.#applyWanted(),
-      onEnd: (error) => this.#reportIssues(error),
+      run: () => this.#applyWanted(),
+      retry: RETRY,
+      resyncMs: RESYNC_MS,
+      onEnd: (error) => this.#reportIssues(error && oneLine(error)),
     });
   }
 
   /** Registers webhooks with this CA bundle, now and after each change. Only for the holder of the lease. */
   registerWithCa(ca: string): void {
     this.#ca = ca;
-    this.#reconcileLoop.trigger();
+    this.#loop.trigger();
   }
 
   /** Replaces the webhooks of an owner, such as a hook. Conversions that it has no longer are removed from their CRDs. */
@@ -92,31 +96,30 @@ export class Registrar {
     this.#removeOwner(owner);
     this.#wanted.set(owner, webhooks);
     for (const { crdName } of webhooks.conversions ?? []) this.#withdrawn.delete(crdName);
-    this.#reconcileLoop.trigger();
+    this.#loop.trigger();
   }
 
   /** Removes the webhooks of an owner. */
   remove(owner: string): void {
     if (!this.#wanted.has(owner)) return;
     this.#removeOwner(owner);
-    this.#reconcileLoop.trigger();
+    this.#loop.trigger();
   }
 
   /** Call it once all wanted webhooks are known: the registrar then removes all other webhooks of this operator. */
   markComplete(): void {
     if (this.#isComplete) return;
     this.#isComplete = true;
-    this.#reconcileLoop.trigger();
+    this.#loop.trigger();
   }
 
   /** Resolves when the currently wanted webhooks are registered; at once before there is a CA. Throws ApiError, ConnectionError. */
   flush(): Promise<void> {
-    return this.#ca === undefined ? Promise.resolve() : this.#reconcileLoop.flush();
+    return this.#ca === undefined ? Promise.resolve() : this.#loop.flush();
   }
 
   close(): void {
-    this.#reconcileLoop.close();
-    this.#timers.close();
+    this.#loop.close();
     this.#watches.close();
   }
 
@@ -182,7 +185,7 @@ export class Registrar {
     if (found !== undefined) return true;
     const { namespace, name } = target.service;
     this.#targetIssue = `Service ${namespace}/${name} does not exist, so no webhook is added: set webhooks.enabled of the chart, or --webhook-service-name`;
-    this.#timers.set("target", TARGET_CHECK_MS, () => this.#reconcileLoop.trigger());
+    this.#loop.trigger(TARGET_CHECK_MS);
     return false;
   }
 
@@ -197,7 +200,7 @@ export class Registrar {
       return { apiVersion: apiVersionOf(resource), kind, name: owner, uid: String(found.metadata.uid) };
     }
     this.#targetIssue = `ClusterRoleBinding ${owner} does not exist, so no webhook is added: create it, or correct --webhook-owner`;
-    this.#timers.set("target", TARGET_CHECK_MS, () => this.#reconcileLoop.trigger());
+    this.#loop.trigger(TARGET_CHECK_MS);
     return undefined;
   }
 
@@ -249,74 +252,5 @@ class NamedWatches {
   close(): void {
     this.#isClosed = true;
     for (const watch of this.#watches.values()) watch.close();
-  }
-}
-
-interface ReconcileLoopOptions {
-  readonly clock: Clock;
-  /** Compares actual and desired state, and corrects differences. Runs never overlap. */
-  readonly reconcile: () => Promise<void>;
-  /** Called after each run, with its error in one line if it failed. */
-  readonly onEnd: (error: string | undefined) => void;
-}
-
-const RETRY = { firstMs: 1000, maxMs: 30_000 };
-/** Time between reconciles without a trigger: these repair differences that no watch reports. */
-const RESYNC_MS = 300_000;
-
-/** Reconciles when it is triggered, again after failures with exponential back-off, and every RESYNC_MS. */
-export class ReconcileLoop {
-  readonly #options: ReconcileLoopOptions;
-  readonly #timers: Timers<"next">;
-  #running: Promise<void> | undefined;
-  #isDue = false;
-  #failureCount = 0;
-  #isClosed = false;
-
-  constructor(options: ReconcileLoopOptions) {
-    this.#options = options;
-    this.#timers = new Timers(options.clock);
-  }
-
-  /** Requests a reconcile after a change. Triggers before it starts share one run. */
-  trigger(): void {
-    if (this.#isClosed) return;
-    this.#isDue = true;
-    if (this.#running === undefined) this.#timers.set("next", 0, () => void this.flush().catch(() => {}));
-  }
-
-  /** Reconciles now: resolves when a run that began after the call has succeeded. Throws the error of that run. */
-  async flush(): Promise<void> {
-    this.#isDue = true;
-    await this.#running?.catch(() => {});
-    // Another caller of `flush` may have started the run that serves both, or even have ended it, while this one waited.
-    if (this.#running !== undefined || !this.#isDue) return this.#running;
-    this.#timers.cancel("next");
-    this.#isDue = false;
-    const run = this.#reconcileOnce();
-    this.#running = run;
-    return run;
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    this.#timers.close();
-  }
-
-  /** Runs once, reports the result, and schedules the next run. */
-  async #reconcileOnce(): Promise<void> {
-    try {
-      await this.#options.reconcile();
-      this.#failureCount = 0;
-      this.#options.onEnd(undefined);
-    } catch (error) {
-      this.#failureCount += 1;
-      this.#options.onEnd(oneLine(error));
-      throw error;
-    } finally {
-      this.#running = undefined;
-      const delay = this.#failureCount === 0 ? RESYNC_MS : exponentialDelay(this.#failureCount, RETRY);
-      if (!this.#isClosed) this.#timers.set("next", this.#isDue ? 0 : delay, () => this.trigger());
-    }
   }
 }

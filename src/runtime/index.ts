@@ -1,0 +1,1 @@
+export { Loop } from "./loop.ts";
