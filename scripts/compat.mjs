@@ -1,6 +1,6 @@
 // The integration tests on the oldest and the newest Kubernetes, with both helms, the oldest and the newest jq of this
 // machine, and busybox in place of `sh`; those of filters with every jq. What came of it is written into
-// docs/reference/compatibility.md.
+// docs/get-started/install.md.
 //   npm run test:compat                        all rows
 //   npm run test:compat -- --row 1,2           some of them
 //   npm run test:compat -- --files helm,plan   only files with these words in their names
@@ -18,7 +18,7 @@ import { modernNode } from "./setup/tools.mjs";
 import { compatible, root, versions } from "./setup/versions.mjs";
 import { run, testEnv, vitest } from "./test/vitest.mjs";
 
-const page = join(root, "docs", "reference", "compatibility.md");
+const page = join(root, "docs", "get-started", "install.md");
 const totals = { passed: 0, failed: 0 };
 const env = testEnv();
 

@@ -1,4 +1,4 @@
-// Writes the table of conformance in docs/reference/compatibility.md from the reports in conformance/reports, one for each operator.
+// Writes the table of conformance in docs/get-started/install.md from the reports in conformance/reports, one for each operator.
 //   node scripts/conformance-table.mjs                                    from the reports that are there
 //   node scripts/conformance-table.mjs --report FILE --name 'NAME 1.2.3'  adds a report of `npm run conformance -- --report FILE`
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { parseArgs } from "node:util";
 
 const root = new URL("..", import.meta.url).pathname;
 const REPORTS = join(root, "conformance", "reports");
-const PAGE = join(root, "docs", "reference", "compatibility.md");
+const PAGE = join(root, "docs", "get-started", "install.md");
 const BEGIN = "<!-- made by node scripts/conformance-table.mjs -->";
 const END = "<!-- end of conformance -->";
 const MAX_REASON = 160;

@@ -67,8 +67,6 @@ export default {
   description: "Keeps the addons of a Kubernetes cluster in the state that files and one ConfigMap describe",
   base: DOCS_BASE ?? "/",
   ignoreDeadLinks: "localhostLinks",
-  // Old paths that a released version prints.
-  srcExclude: ["INSTALL.md", "MODULES.md"],
   outDir: join(root, "build/docs"),
   buildEnd: writeRedirects,
   cacheDir: join(root, "build/docs-cache"),

@@ -1,6 +1,10 @@
 /** Addresses that pages had before, without `.html`, and the page and heading that have their content now. */
 export const redirects = {
   "reference/contract": "reference/settings#names-that-you-can-rely-on",
+  INSTALL: "get-started/install",
+  MODULES: "reference/addon-yaml",
+  "get-started/first-hook": "get-started/first-module#write-a-hook",
+  "reference/compatibility": "get-started/install#compatibility",
   "reference/operation": "guides/running#probes",
   "reference/traces": "reference/metrics#traces",
   "guides/debug": "guides/on-call#find-the-reason",

@@ -14,7 +14,6 @@ export const sidebar = [
       { text: "Concepts", link: "/concepts" },
       start("install", "Install"),
       start("first-module", "Your first module"),
-      start("first-hook", "Your first hook"),
       start("comparison", "Comparison"),
     ],
   },
@@ -48,7 +47,6 @@ export const sidebar = [
       reference("lifecycle", "Lifecycle"),
       reference("status", "Status"),
       reference("metrics", "Metrics and traces"),
-      reference("compatibility", "Compatibility"),
     ],
   },
   {

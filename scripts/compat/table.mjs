@@ -1,4 +1,4 @@
-// The table of docs/reference/compatibility.md: a run replaces its own rows and leaves the others.
+// The table of docs/get-started/install.md: a run replaces its own rows and leaves the others.
 const head = "| Kubernetes | Helm | jq | `sh` | Tests | Passed | Failed | Date |";
 const line = "|---|---|---|---|---|---|---|---|";
 const begin = "<!-- made by npm run test:compat -->";

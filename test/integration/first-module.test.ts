@@ -22,6 +22,16 @@ const lines = [...page.matchAll(/^```(.*)\n([^]*?)^```$/gm)]
   .flatMap(([, , block = ""]) => block.trim().split("\n"))
   .filter((line) => !/^kubectl (create|delete) namespace /.test(line));
 
+/** Files whose content the page prints, by the word of their block that says which. */
+const WRITTEN: readonly (readonly [block: string, path: string])[] = [
+  ["hooks/count.sh", "modules/020-census/hooks/count.sh"],
+  ["templates/configmap.yaml", "modules/020-census/templates/configmap.yaml"],
+  ["BINDING_CONTEXT_PATH", "context.json"],
+];
+const contentOf = (block: string): string => page.split(`${block}\n`)[1]?.split("```", 1)[0] ?? "";
+
+const COUNTED = "kubectl get configmap census -o jsonpath='{.data.namespaces}'";
+
 const CHART = {
   "Chart.yaml": "apiVersion: v2\nname: podinfo\nversion: 6.99.0\n",
   "values.yaml": "replicaCount: 1\n",
@@ -67,21 +77,26 @@ test(
         .replace("{.spec.replicas}", "{.data.replicas}");
     const type = async (line: string): Promise<string> =>
       (await promisify(execFile)("sh", ["-e", "-c", own(line)], { cwd: root, env })).stdout;
+    let stop = (): Promise<unknown> => Promise.resolve();
     const start = (line: string): void => {
       const child = spawn("sh", ["-c", `exec ${own(line)}`], { cwd: root, env, stdio: "ignore" });
-      onTestFinished(async () => {
-        const end = new Promise((done) => child.once("exit", done));
+      const end = new Promise((done) => child.once("exit", done));
+      stop = () => {
         child.kill();
-        await end;
-      });
+        return end;
+      };
     };
+    onTestFinished(async () => void (await stop()));
 
     const said: string[] = [];
     for (const line of lines) {
       if (line.includes(" start ")) {
+        await stop();
         start(line);
         await eventually(() => type("kubectl get addonmodule/podinfo"), "the module is there");
       } else said.push(await type(line));
+      if (line.includes(" new hook "))
+        for (const [block, path] of WRITTEN) writeFileSync(join(root, path), contentOf(block));
     }
     const displayed = said.filter((text) => text.startsWith("NAME "));
     expect(said[0]).toContain("modules/010-podinfo: written. Next:");
@@ -89,5 +104,7 @@ test(
     expect(displayed[0]).toMatch(/podinfo +true +True +Ready +1 /);
     expect(displayed[1]).toMatch(/podinfo +true +True +Ready +2 /);
     expect(said).toContain("2");
+    const namespaces = said[lines.filter((line) => !line.includes(" start ")).indexOf(COUNTED)];
+    expect(Number(namespaces)).toBeGreaterThan(3);
   },
 );

@@ -162,8 +162,8 @@ replace (
   });
 });
 
-describe("docs/reference/compatibility.md", () => {
-  const page = readFileSync(join(root, "docs", "reference", "compatibility.md"), "utf8");
+describe("docs/get-started/install.md", () => {
+  const page = readFileSync(join(root, "docs", "get-started", "install.md"), "utf8");
   const result = { kubernetes: "1.30.14", helm: "9.9.9", jq: "jq-1.6", sh: "dash", tests: "all" };
 
   test("a run writes its row, anew where there is one of these versions, and leaves the others", () => {
