@@ -42,8 +42,8 @@ export interface ModuleActor {
   readonly duringRun: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
-/** What limits the webhooks of hooks of a module with an account: the operator registers them with its own permissions. */
-export interface WebhookAccess {
+/** What a module with an account may have from what the operator does with its own permissions: webhooks, and watches of objects. */
+export interface AccountLimits {
   /** User name of the ServiceAccount. */
   readonly user: string;
   /** Whether `--webhook-modules` lets hooks of the module register any webhook. */
@@ -53,7 +53,7 @@ export interface WebhookAccess {
 }
 
 /** The permissions of a module's account; undefined = the module has none. Throws ProblemError while that is unknown. */
-export type AccountPermissions = (module: string) => Pick<WebhookAccess, "assertPermitted"> | undefined;
+export type AccountPermissions = (module: string) => Pick<AccountLimits, "assertPermitted"> | undefined;
 
 /**
  * Calls `work` with the environment variables by which a hook reaches the API server under its module's account. Without an
@@ -225,8 +225,8 @@ export class Actors {
     return account && (() => assertCanList(this.#options.client, account, { resource, namespaces }));
   }
 
-  /** What limits the webhooks of a module's hooks; undefined = nothing does, because the module acts under the operator's service account. */
-  readonly webhookAccessOf = (module: string): WebhookAccess | undefined => {
+  /** What limits a module by its account; undefined = nothing does, because the module acts under the operator's service account. */
+  readonly accountLimitsOf = (module: string): AccountLimits | undefined => {
     const { accounts, client, settings } = this.#options;
     const account = accounts.getKnownAccount(module);
     if (account === undefined) return undefined;

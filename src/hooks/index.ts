@@ -1,4 +1,4 @@
-export { Actors, type AccountPermissions, type ModuleActor, type WebhookAccess } from "./actor.ts";
+export { Actors, type AccountPermissions, type ModuleActor, type AccountLimits } from "./actor.ts";
 export { applyObjects, type PatcherOptions } from "./output/apply-objects.ts";
 export { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";
 export { parseObjectOperations } from "./output/object-operations.ts";

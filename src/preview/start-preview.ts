@@ -4,7 +4,7 @@
  */
 
 import type { Releases } from "../helm/index.ts";
-import { runEnabledScript, type RunSettings, type WebhookAccess } from "../hooks/index.ts";
+import { runEnabledScript, type RunSettings, type AccountLimits } from "../hooks/index.ts";
 import { requestServerVersion, type KubeClient, type WatchHub } from "../kube/index.ts";
 import {
   oneLine,
@@ -60,7 +60,7 @@ interface Sources {
   readonly runs: RunSettings;
   readonly actors: {
     readonly actorOf: (module: string) => RunSettings["actor"];
-    readonly webhookAccessOf: (module: string) => WebhookAccess | undefined;
+    readonly accountLimitsOf: (module: string) => AccountLimits | undefined;
   };
   readonly reader: Pick<TreeReader, "readTree">;
 }
@@ -186,7 +186,7 @@ async function readInputs(
   if (state.view.config.condition === "invalid") await config.applyAcceptedContent();
   config.close();
   const { client, actors } = base;
-  await readValuesSources({ client, accessOf: actors.webhookAccessOf }, state, running);
+  await readValuesSources({ client, accessOf: actors.accountLimitsOf }, state, running);
   return { state, tree, configFound };
 }
 

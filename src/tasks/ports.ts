@@ -8,7 +8,7 @@ import type {
   ModuleActor,
   PatcherOptions,
   RunSettings,
-  WebhookAccess,
+  AccountLimits,
   applyObjects,
   runEnabledScript,
   runHook,
@@ -115,8 +115,8 @@ export interface Ports {
   readonly runs: RunSettings;
   /** The account under which the hooks of a module run and its object patches are applied; undefined = the operator's service account. */
   readonly actorOf?: ((module: string) => ModuleActor | undefined) | undefined;
-  /** What limits the webhooks of a module's hooks; undefined = nothing does, because the module has no account. */
-  readonly webhookAccessOf?: ((module: string) => WebhookAccess | undefined) | undefined;
+  /** What limits a module by its account; undefined = nothing does, because the module has no account. */
+  readonly accountLimitsOf?: ((module: string) => AccountLimits | undefined) | undefined;
   /** Unpacks a chart archive again if its temp directory was cleaned. Call it before reading files of a chart. */
   readonly restoreChart: (chartDir: string) => Promise<void>;
   readonly runHook: typeof runHook;

@@ -96,7 +96,7 @@ export class Components {
     };
     this.#idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
     // Both watch objects that modules name, and record what they observe in the state.
-    const accessOf = base.actors.webhookAccessOf;
+    const accessOf = base.actors.accountLimitsOf;
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state, accessOf }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state, accessOf }));
     this.#watchIssues = scope.closeAtEnd(new WatchIssues({ state: this.state, clock }));
@@ -146,7 +146,7 @@ export class Components {
       state: this.state,
       releases: this.releases,
       scope: this.#scope,
-      accessOf: this.#base.actors.webhookAccessOf,
+      accessOf: this.#base.actors.accountLimitsOf,
       healthTimeoutMs: this.#base.settings.healthTimeoutMs,
       drift: this.#base.settings.drift,
       onDrift: makeDriftReporter(this.#recorderParts),
@@ -282,7 +282,7 @@ export class Components {
   #makePorts(): Ports {
     const { clock, logger, tracer, settings, runs, filters, client, patchClient, discovery } = this.#base;
     const { retryMinMs, deleteBrake } = settings;
-    const { actorOf, webhookAccessOf } = this.#base.actors;
+    const { actorOf, accountLimitsOf } = this.#base.actors;
     const schedules = createSources({ clock, zone: readTimeZone(this.#base.env), queues: this.queues });
     return {
       state: this.state,
@@ -304,7 +304,7 @@ export class Components {
       runHook,
       runScript: runEnabledScript,
       actorOf,
-      webhookAccessOf,
+      accountLimitsOf,
       loader: this.createLoader(),
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },

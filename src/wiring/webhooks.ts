@@ -82,7 +82,7 @@ export class WebhookWiring {
       runs,
       clock,
       logger: base.logger,
-      accessOf: base.actors.webhookAccessOf,
+      accessOf: base.actors.accountLimitsOf,
       onIssue: onHookIssue,
       open: () => this.#openAsLeader(),
       failurePolicy: settings.webhookFailurePolicy,

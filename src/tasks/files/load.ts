@@ -39,7 +39,7 @@ export async function configureModule(ports: Ports, module: Module): Promise<Loa
   const loaded = await loadHooks(ports, module.hookFiles, module.name);
   const isProbeOff = module.health?.readinessProbe === false;
   const hooks = loaded.hooks.filter(({ item }) => !isProbeOff || item !== "ready");
-  const accessOf = ports.webhookAccessOf ?? (() => undefined);
+  const accessOf = ports.accountLimitsOf ?? (() => undefined);
   const problems = [
     ...loaded.problems,
     ...secondProbeProblem(hooks),

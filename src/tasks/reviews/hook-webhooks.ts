@@ -9,7 +9,7 @@ import {
   openWhilePermitted,
   type TriggerSource,
 } from "../../bindings/index.ts";
-import type { WebhookAccess } from "../../hooks/index.ts";
+import type { AccountLimits } from "../../hooks/index.ts";
 import { CONVERSION_PATHS, type AdmissionBinding, type Hook, type Problem } from "../../model/index.ts";
 import { withoutActiveSpan } from "../../trace/index.ts";
 import type { AdmissionWebhook, Webhooks } from "../../webhooks/index.ts";
@@ -31,7 +31,7 @@ interface HookWebhooksOptions {
   /** Starts the server at the first hook that needs it. */
   readonly open: () => Promise<Webhooks>;
   /** What limits the webhooks of a module's hooks; undefined = nothing does. Throws ProblemError while that is unknown. */
-  readonly accessOf: (module: string) => WebhookAccess | undefined;
+  readonly accessOf: (module: string) => AccountLimits | undefined;
   /** Of bindings that name none. */
   readonly failurePolicy: "Fail" | "Ignore";
   /** Called when there is a hook with webhooks that was not there before. */
@@ -45,7 +45,7 @@ const GROUP = "hooks";
 /** An enabled hook with webhooks. */
 interface WebhookHook {
   readonly hook: Hook;
-  readonly access: WebhookAccess | undefined;
+  readonly access: AccountLimits | undefined;
   /** Aborted when the hook is disabled or changed. */
   readonly stop: AbortController;
   /** Resolves when its webhooks are served for the first time, or cannot be. */
@@ -157,7 +157,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
   }
 
   /** Serves the webhooks of a hook while the account of its module has the permissions that they need, until the hook is disabled. */
-  async #serveWhilePermitted(added: WebhookHook, access: WebhookAccess): Promise<void> {
+  async #serveWhilePermitted(added: WebhookHook, access: AccountLimits): Promise<void> {
     const { hook, stop } = added;
     const { signal } = stop;
     const permission = { check: () => assertMayRegister(hook, access), clock: this.#options.clock, signal };

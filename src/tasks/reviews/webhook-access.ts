@@ -4,7 +4,7 @@
  * not write (docs/guides/tenancy.md, "Webhooks of hooks").
  */
 
-import type { WebhookAccess } from "../../hooks/index.ts";
+import type { AccountLimits } from "../../hooks/index.ts";
 import { NAMESPACE_LABEL, type Permission } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "../../model/index.ts";
 
 /** The access of a module without `--webhook-modules`. */
-export type AccessOf = (module: string) => Pick<WebhookAccess, "isUnlimited"> | undefined;
+export type AccessOf = (module: string) => Pick<AccountLimits, "isUnlimited"> | undefined;
 
 /** More permissions would take long to check; each needs a request. */
 const MAX_PERMISSIONS = 200;
@@ -85,7 +85,7 @@ function countWebhookBytes(hook: Hook): number {
 }
 
 /** Throws ProblemError or MissingPermissionsError unless a hook may have its webhooks. Throws ApiError, ConnectionError. */
-export async function assertMayRegister(hook: Hook, access: WebhookAccess): Promise<void> {
+export async function assertMayRegister(hook: Hook, access: AccountLimits): Promise<void> {
   if (access.isUnlimited) return;
   const [problem] = findProblems(hook, false);
   if (problem !== undefined) throw new ProblemError(problem);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import type { WebhookAccess } from "../../../src/hooks/index.ts";
+import type { AccountLimits } from "../../../src/hooks/index.ts";
 import { MissingPermissionsError, describePermission, type Permission } from "../../../src/kube/index.ts";
 import type { Hook } from "../../../src/model/index.ts";
 import { findForbiddenWebhooks, registeredName } from "../../../src/tasks/reviews/webhook-access.ts";
@@ -29,7 +29,7 @@ const ofModule = (text: string, module = "m"): Hook => ({
 });
 
 /** What is served and registered, and how often a server was opened. `access` limits the hooks of modules. */
-function lab(access?: WebhookAccess) {
+function lab(access?: AccountLimits) {
   const routes = new Set<string>();
   const wanted = new Map<string, unknown>();
   const world = { routes, wanted, opened: 0, added: 0, isComplete: false };
@@ -140,7 +140,7 @@ test("equal names of two hooks are problems; a hook is not compared with itself"
 /** The access of an account that has all permissions but those in `lacks`; records what was checked. */
 function accountAccess(lacks: (permission: Permission) => boolean) {
   const checked: Permission[] = [];
-  const access: WebhookAccess = {
+  const access: AccountLimits = {
     user: "system:serviceaccount:team-a:deployer",
     isUnlimited: false,
     assertPermitted: (permissions) => {
