@@ -10,8 +10,6 @@ export interface KillPoint {
   readonly stop: (pageState: PageState) => () => Promise<void>;
   /** Revisions that differ from an undisturbed run, as helm had begun one that it could not end. */
   readonly revisions?: Readonly<Record<string, number>>;
-  /** helm dies with the operator, as in a container. */
-  readonly withHelm?: boolean;
   /** Tested at each change, not only in the long run. */
   readonly always?: boolean;
 }
@@ -40,7 +38,6 @@ const byOperator =
 
 const RECORD = /\/secrets(\/sh\.helm\.release\.v1\.app\.v\d+)?$/;
 const OBJECT = /\/configmaps(\/app)?$/;
-const CONFIG = /\/configmaps\/addon-operator$/;
 
 /** Stops helm when it is about to change the object of `app`; the release is pending by then. */
 export const midUpgrade = hold(byHelm(/POST|PUT|PATCH/, OBJECT), "before");
@@ -75,13 +72,6 @@ const inHooks = HOOKS.map(([act, name]): KillPoint => ({
   always: ALWAYS.has(`${act} ${name}`),
 }));
 
-const effects: readonly KillPoint[] = [
-  { name: "before a hook's config patch", act: "install", stop: hold(byOperator(/PATCH/, CONFIG), "before") },
-  { name: "after a hook's config patch", act: "install", stop: hold(byOperator(/PATCH/, CONFIG), "after") },
-  { name: "after a hook's object", act: "install", stop: hold(byOperator(/POST/, /\/configmaps$/), "after") },
-  { name: "before the labels", act: "install", stop: hold(byOperator(/PATCH/, RECORD), "before") },
-];
-
 const twice = { app: 2 };
 const thrice = { app: 3 };
 
@@ -102,21 +92,11 @@ const inHelm: readonly KillPoint[] = [
     always: true,
   },
   {
-    name: "in the middle of helm, which dies too",
-    act: "install",
-    stop: hold(byHelm(/POST|PUT|PATCH/, OBJECT), "after"),
-    revisions: twice,
-    withHelm: true,
-  },
-  {
     name: "before helm's last word",
     act: "install",
     stop: hold(byHelm(/PUT/, RECORD), "before"),
     revisions: twice,
   },
-  { name: "between helm and afterHelm", act: "install", stop: gate("after-upgrade app"), always: true },
-  { name: "before the comparison", act: "upgrade", stop: gate("before-template app") },
-  { name: "after the comparison", act: "upgrade", stop: gate("after-template app") },
   { name: "before helm", act: "upgrade", stop: gate("before-upgrade app") },
   {
     name: "in the middle of helm",
@@ -124,14 +104,6 @@ const inHelm: readonly KillPoint[] = [
     stop: midUpgrade,
     revisions: thrice,
   },
-  {
-    name: "in the middle of helm, which dies too",
-    act: "upgrade",
-    stop: hold(byHelm(/POST|PUT|PATCH/, OBJECT), "after"),
-    revisions: thrice,
-    withHelm: true,
-  },
-  { name: "between helm and afterHelm", act: "upgrade", stop: gate("after-upgrade app") },
 ];
 
 const inDelete: readonly KillPoint[] = [
@@ -142,20 +114,12 @@ const inDelete: readonly KillPoint[] = [
     stop: hold(byHelm(/DELETE/, OBJECT), "before"),
     always: true,
   },
-  {
-    name: "in the middle of uninstall, helm dies too",
-    act: "delete",
-    stop: hold(byHelm(/DELETE/, OBJECT), "after"),
-    withHelm: true,
-  },
-  { name: "between uninstall and afterDeleteHelm", act: "delete", stop: gate("after-uninstall app") },
-  { name: "before the record goes", act: "delete", stop: hold(byOperator(/DELETE/, RECORD), "before") },
-  { name: "after the record went", act: "delete", stop: hold(byOperator(/DELETE/, RECORD), "after") },
   { name: "before uninstall", act: "purge", stop: gate("before-uninstall app") },
   { name: "in the middle of uninstall", act: "purge", stop: hold(byHelm(/DELETE/, OBJECT), "before") },
-  { name: "after uninstall", act: "purge", stop: gate("after-uninstall app") },
-  { name: "before the record goes", act: "purge", stop: hold(byOperator(/DELETE/, RECORD), "before") },
 ];
 
-/** Every step of a module's life at which an operator can die. */
-export const KILL_POINTS: readonly KillPoint[] = [...inHooks, ...effects, ...inHelm, ...inDelete];
+/**
+ * The steps of a module's life at which an operator can die while a hook or helm goes on without it. `each-write.test.ts` has all
+ * others: there, helm dies with the operator after any write.
+ */
+export const KILL_POINTS: readonly KillPoint[] = [...inHooks, ...inHelm, ...inDelete];

@@ -23,7 +23,7 @@ test.each(REPORTED)("undisturbed %s", { timeout: 240_000 }, async (act) => {
 test.each(KILL_POINTS.filter((point) => LONG || point.always === true))(
   "$act: killed $name",
   { timeout: 240_000 },
-  async ({ act, stop, revisions, withHelm }) => {
+  async ({ act, stop, revisions }) => {
     const pageState = await prepare("kill");
     const install = act === "install" ? stop(pageState) : undefined;
     const first = await pageState.start();
@@ -32,7 +32,6 @@ test.each(KILL_POINTS.filter((point) => LONG || point.always === true))(
     if (act !== "install") await ACTS[act](pageState);
     await reached();
     await first.kill9();
-    if (withHelm === true) pageState.killHelm();
     const second = await pageState.start();
     const picture = PICTURES[act];
     await expectPicture(pageState, second, { ...picture, revisions: { ...picture.revisions, ...revisions } });
