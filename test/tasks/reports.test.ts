@@ -360,6 +360,21 @@ describe("what is reported of a delete", () => {
     expect(record(lab)).toMatchObject({ retry: undefined, lastRun: { result: "Succeeded", attempts: 2 } });
   });
 
+  it.each<readonly [string, ModuleSpec[], number]>([
+    ["before its hooks", [missing], 1],
+    ["after its hooks", [owes(() => ({}))], 2],
+  ])("that cannot read the ConfigMap %s", async (...[, hooks, failsAt]) => {
+    const lab = await started(hooks);
+    let reads = 0;
+    lab.onRefresh = () => {
+      reads += 1;
+      if (reads === failsAt) throw new Error("etcd is down");
+    };
+    lab.edit({ oneEnabled: "false" });
+    await lab.run();
+    expect(record(lab)?.retry).toMatchObject({ reason: "ApiFailed", message: "etcd is down" });
+  });
+
   it("that waits for the ConfigMap", async () => {
     const lab = await started([missing], {}, (fresh) => fresh.addRelease("two"));
     lab.edit({ oneEnabled: "false" });

@@ -38,7 +38,7 @@ import { scheduleConverge } from "../files/read-modules.ts";
 import { canonicalJson } from "../../lib/index.ts";
 
 /** An `enabled` script failed, for this reason. */
-class ScriptFailure extends Error {
+export class ScriptFailure extends Error {
   readonly reason: string;
   readonly timedOut: boolean;
 

@@ -12,7 +12,7 @@ import { oneLine, orAborted } from "../../lib/index.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure } from "../hooks/execute-hook.ts";
 import { deactivate, openSnapshotWatches } from "../hooks/sources.ts";
-import { isRemovalStillDue } from "../converge/discover.ts";
+import { isRemovalStillDue, ScriptFailure } from "../converge/discover.ts";
 import { lifecycleHooks, ModuleRun } from "./module-run.ts";
 
 /**
@@ -74,7 +74,6 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
   await openSnapshotWatches(ports, run.record.hooks);
   if (status !== undefined && status !== "uninstalled") {
     await run.runHooks("beforeDeleteHelm");
-    run.beginStep("uninstall");
     const blockedBecause = explainRemovalBlocker(ports.state.view);
     if (blockedBecause !== undefined) throw new Error(blockedBecause);
     // Hooks may have taken long, and may have changed what decides.
@@ -83,6 +82,7 @@ async function runDeleteSteps(run: ModuleRun): Promise<void> {
     // A webhook that nobody answers would block the removal of what it covers.
     await ports.webhooks?.flush();
     ports.state.record("removalStarted", name);
+    run.beginStep("uninstall");
     await ports.releases.uninstall(run.record.module, run.context.signal, run.onWait);
     // Without a chart, no release shows whether these hooks have run.
   } else if (run.record.module.chart === "none") await run.runHooks("beforeDeleteHelm");
@@ -103,16 +103,18 @@ function recordDeleted(run: ModuleRun): void {
 /** Ends the run with a failure, which is retried. */
 function recordFailure(run: ModuleRun, error: unknown): Outcome<Task> {
   const { ports, name } = run;
-  const message = run.recordFailure(error, toRetryReason(error));
+  const message = run.recordFailure(error, toRetryReason(run, error));
   ports.recorder.moduleDeleteFailed(name);
   ports.logger.error("Module delete failed", { module: name, error: message });
   return { kind: "retry", message };
 }
 
-/** The reason that the status reports while the delete is retried. */
-function toRetryReason(error: unknown): RetryReason {
+/** The reason that the status reports while the delete is retried. Outside of the uninstall, all that fails are requests, hooks and scripts. */
+function toRetryReason({ record }: ModuleRun, error: unknown): RetryReason {
   if (error instanceof HookFailure) return "HookFailed";
-  return error instanceof ExistingObjectsError ? "ObjectsExist" : "HelmFailed";
+  if (error instanceof ScriptFailure) return "ScriptFailed";
+  if (error instanceof ExistingObjectsError) return "ObjectsExist";
+  return record.run.lastRun?.step === "uninstall" ? "HelmFailed" : "ApiFailed";
 }
 
 /** Uninstalls an orphan, a release without a module, and deletes its records. Without a module there are no hooks to run. */
