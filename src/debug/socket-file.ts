@@ -5,7 +5,7 @@
 
 import { randomBytes } from "node:crypto";
 import { lstatSync } from "node:fs";
-import { chmod, lstat, mkdir, rename, rm } from "node:fs/promises";
+import { chmod, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { dirname, join, resolve } from "node:path";
 
@@ -15,6 +15,9 @@ import type { RunningServer } from "./web.ts";
 type StartServer = (path: string) => Promise<RunningServer>;
 
 const CHECK_MS = 5000;
+
+/** Names of sockets before they are renamed. */
+const TEMPORARY_NAME = /^[0-9a-f]{8}$/;
 
 /** A server on a unix socket of mode 0600. */
 export class SocketFile {
@@ -31,10 +34,11 @@ export class SocketFile {
     this.#serve = serve;
   }
 
-  /** Starts a server at the path. Throws if the path is unusable, a server listens on it, or another user could replace the file. */
+  /** Starts a server at the path, and removes what killed processes left beside it. Throws if the path is unusable, a server listens on it, or another user could replace the file. */
   static async open(path: string, serve: StartServer): Promise<SocketFile> {
     const socket = new SocketFile(path, serve);
     await socket.#publish();
+    await removeAbandonedSockets(dirname(resolve(path)));
     return socket;
   }
 
@@ -100,6 +104,16 @@ export class SocketFile {
   }
 }
 
+/** Removes the sockets that processes killed between two steps of `#publish` have left. Ignores a directory that cannot be read. */
+async function removeAbandonedSockets(dir: string): Promise<void> {
+  const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
+  const sockets = entries.filter((entry) => entry.isSocket() && TEMPORARY_NAME.test(entry.name));
+  for (const { name } of sockets) {
+    const path = join(dir, name);
+    if (!(await isListening(path))) await rm(path, { force: true }).catch(() => {});
+  }
+}
+
 /** Whether a server listens on a unix socket; a file without a server is left from a process that was killed. */
 function isListening(path: string): Promise<boolean> {
   return new Promise((resolve) => {
@@ -107,9 +121,9 @@ function isListening(path: string): Promise<boolean> {
       socket.destroy();
       resolve(true);
     });
-    // EAGAIN (backlog full) and EACCES (no permission) prove that a server owns the socket.
+    // EAGAIN (backlog full), EACCES (no permission) and EPROTOTYPE (for datagrams) do not prove that nobody owns the socket.
     socket.on("error", ({ code = "" }: NodeJS.ErrnoException) =>
-      resolve(["EAGAIN", "EACCES"].includes(code)),
+      resolve(["EAGAIN", "EACCES", "EPROTOTYPE"].includes(code)),
     );
   });
 }

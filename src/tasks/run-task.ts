@@ -81,7 +81,7 @@ function runByKind(
     case "hook":
       return runHookTask(ports, batch as readonly HookTask[], context);
     case "read-modules":
-      return readModules(ports);
+      return readModules(ports, context.signal);
     case "purge-release":
       return purgeRelease(ports, task, context);
     case "ensure-crds":

@@ -8,10 +8,12 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 import { queryFirstOperator } from "../../src/commands/operator/socket.ts";
 import { SocketFile } from "../../src/debug/socket-file.ts";
@@ -44,6 +46,12 @@ async function serveAs(name: string): Promise<SocketFile> {
   return socket;
 }
 
+/** Leaves a socket on which nobody listens, as a killed process does. */
+async function leaveSocket(at: string): Promise<void> {
+  const script = `require("node:net").createServer().listen(process.argv[1], () => process.kill(process.pid, "SIGKILL"))`;
+  await once(spawn(process.execPath, ["-e", script, at]), "exit");
+}
+
 const whoAnswers = async (): Promise<string> =>
   (await queryFirstOperator([path], { method: "GET", path: "/" })).body;
 
@@ -52,6 +60,24 @@ describe("the file of the debug socket", () => {
     await serveAs("first");
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(statSync(join(dir, "run")).mode & 0o777).toBe(0o700);
+  });
+
+  test("removes what a killed process left beside it, and no file or socket of others", async () => {
+    mkdirSync(join(dir, "run"));
+    const others = ["0123abcd", "other.socket", "89abcdef"].map((name) => join(dir, "run", name));
+    const [listening = "", named = "", file = ""] = others;
+    for (const at of [join(dir, "run", "deadbeef"), named]) await leaveSocket(at);
+    const server = createServer().listen(listening);
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+    writeFileSync(file, "");
+    await serveAs("first");
+    expect(readdirSync(join(dir, "run")).toSorted()).toEqual([
+      "0123abcd",
+      "89abcdef",
+      "debug.socket",
+      "other.socket",
+    ]);
   });
 
   test("does not replace the socket of a running server", async () => {

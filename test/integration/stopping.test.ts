@@ -2,11 +2,13 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-import { eventually, freshNamespace } from "../support/cluster.ts";
+import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { hookLab, type Lab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 
 // docs/guides/running.md, "Stopping".
+
+const { kubectl } = cluster();
 
 /** The process whose id a hook wrote into a file; 0 before that. */
 function pidIn(lab: Lab, file: string): number {
@@ -48,4 +50,22 @@ echo $! >'${lab.dir}/background'
   expect(lives(pidIn(lab, "background"))).toBe(true);
   expect(await operator.stop()).toMatchObject({ code: 0, signal: null });
   expect(lives(pidIn(lab, "background"))).toBe(false);
+});
+
+test("a hook that does not answer --config in a converge delays the stop no longer than other hooks", async () => {
+  const namespace = await freshNamespace("stopping");
+  const lab = hookLab("stopping");
+  lab.file("modules/010-web/hooks/slow.sh", `#!/bin/sh\necho $$ >'${lab.dir}/asked'\nexec sleep 300\n`);
+  const { globalHooksDir, modulesDir } = lab;
+  const env = { SHUTDOWN_TIMEOUT: "1s" };
+  const operator = await startOperator({ namespace, modulesDir, globalHooksDir, env });
+  await operator.waitReady();
+  const patch = JSON.stringify({ data: { webEnabled: "true" } });
+  await kubectl(["patch", "configmap", "addon-operator", "-n", namespace, "--type=merge", "-p", patch]);
+  await eventually(() => expect(pidIn(lab, "asked")).toBeGreaterThan(0), "the hook is asked");
+  const startedAt = performance.now();
+  expect(await operator.stop()).toMatchObject({ code: 0, signal: null });
+  // By itself, the question ends after a minute.
+  expect(performance.now() - startedAt).toBeLessThan(30_000);
+  expect(lives(pidIn(lab, "asked"))).toBe(false);
 });

@@ -83,8 +83,8 @@ async function readRecordedVersion(dir: string, binary: Binary): Promise<string 
  * runs `helm version` again.
  */
 async function recordVersion(dir: string, binary: Binary, version: string): Promise<void> {
-  // Renamed when it is complete, so that no other operator process reads half of it.
-  const temporaryFile = `${versionFile(dir)}.${process.pid}`;
+  // Renamed when it is complete, so that no other operator process reads half of it. After a crash, the next process uses the name again.
+  const temporaryFile = `${versionFile(dir)}.new`;
   try {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await writeFile(temporaryFile, JSON.stringify({ id: binary.id, version }), { mode: 0o600 });

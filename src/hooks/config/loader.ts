@@ -17,7 +17,7 @@ import { queryConfig, SLOW_MS, type HookQueryOptions, type ConfigAnswer } from "
 import { type QueryWords } from "./query-config.ts";
 import type { ConfiguredHook } from "./batch-config.ts";
 
-export interface LoaderOptions extends HookQueryOptions {
+export interface LoaderOptions extends Omit<HookQueryOptions, "signal"> {
   readonly moduleQueues?: ModuleQueues;
   /** Returns the identity of a module's hooks; undefined = the operator's. Throws if it is unknown: then no hook is called. */
   readonly actorOf?: ((module: string) => ModuleActor | undefined) | undefined;
@@ -58,9 +58,12 @@ export class HookLoader {
     this.#options = options;
   }
 
-  /** The hook of a file, or the hooks of a batch file. Never throws: errors are in `problem`. `module` is undefined for global hooks. */
-  async load(file: HookFile, module?: string): Promise<LoadedHooks> {
-    const { queriedFile, answer } = await this.#findOrQueryAnswer(file, module);
+  /**
+   * The hook of a file, or the hooks of a batch file. Errors are in `problem`. `module` is undefined for global hooks. Throws only the
+   * reason of `signal`, which ends the query.
+   */
+  async load(file: HookFile, module?: string, signal?: AbortSignal): Promise<LoadedHooks> {
+    const { queriedFile, answer } = await this.#findOrQueryAnswer(file, module, signal);
     if ("failure" in answer) return { problem: toFailureProblem(file, answer) };
     if ("errors" in answer) return { problem: toConfigProblem(file, answer.errors.join("; "), answer.key) };
     const { hooks, warnings } = answer;
@@ -74,6 +77,7 @@ export class HookLoader {
   async #findOrQueryAnswer(
     file: HookFile,
     module: string | undefined,
+    signal: AbortSignal | undefined,
   ): Promise<Pick<CachedAnswer, "queriedFile" | "answer">> {
     const clock = this.#options.clock ?? systemClock;
     const { signature } = file;
@@ -87,17 +91,19 @@ export class HookLoader {
       this.#cache.set(key, { ...cached, signature });
       return cached;
     }
-    const answer = await this.#queryLimited(file, module, clock);
+    const answer = await this.#queryLimited(clock, () => this.#query(file, module, signal));
+    // The answer of a file that was ended says nothing about it.
+    signal?.throwIfAborted();
     const expiresAt = clock.monotonic() + getAnswerLifetimeMs(answer);
     this.#cache.set(key, { queriedFile: file, content, signature, answer, expiresAt });
     return { queriedFile: file, answer };
   }
 
   /** Queries a file under the concurrency limit; a file frees its slot after `SLOW_MS`, so that hanging files do not add up. */
-  async #queryLimited(file: HookFile, module: string | undefined, clock: Clock): Promise<ConfigAnswer> {
+  async #queryLimited(clock: Clock, startQuery: () => Promise<ConfigAnswer>): Promise<ConfigAnswer> {
     const sleeping = new AbortController();
     const query = await this.#limiter.add(async () => {
-      const answer = this.#query(file, module);
+      const answer = startQuery();
       await Promise.race([answer, sleep(clock, SLOW_MS, sleeping.signal).catch(() => {})]);
       sleeping.abort();
       // In an object, because a returned promise would keep the slot until the answer.
@@ -117,12 +123,16 @@ export class HookLoader {
   }
 
   /** Queries a file under the account of its module. Never throws: a missing account is a failure in the answer. */
-  async #query(file: HookFile, module: string | undefined): Promise<ConfigAnswer> {
+  async #query(
+    file: HookFile,
+    module: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<ConfigAnswer> {
     const kind = module === undefined ? "global" : "module";
     const queue = queueOf(this.#options.moduleQueues ?? "main", module);
     try {
       const actor = this.#actorOf(module);
-      const answer = await queryConfig(file, { kind, queue, module }, { ...this.#options, actor });
+      const answer = await queryConfig(file, { kind, queue, module }, { ...this.#options, actor, signal });
       if (actor === undefined || module === undefined || !("hooks" in answer)) return answer;
       return { key: "--config", ...confineQueues(answer, { module, ownQueue: queue }) };
     } catch (error) {

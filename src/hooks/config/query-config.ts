@@ -16,6 +16,8 @@ export interface HookQueryOptions extends StartSettings {
   readonly checkFilter?: ((filter: string) => Promise<unknown>) | undefined;
   /** For one call of the file; default 60 s. */
   readonly timeoutMs?: number;
+  /** Ends the file that is called. */
+  readonly signal?: AbortSignal | undefined;
   readonly clock?: Clock;
   /** Receives a warning for a file that answers slowly. */
   readonly logger?: Logger;
@@ -68,7 +70,7 @@ interface Query {
 
 /** Runs the file with the arguments of a query. Logs a warning while a slow file has not answered. */
 async function runQuery({ file, owner, options }: Query, question: QueryWords): Promise<RunResult> {
-  const { timeoutMs = TIMEOUT_MS, clock = systemClock, logger } = options;
+  const { timeoutMs = TIMEOUT_MS, clock = systemClock, logger, signal } = options;
   const command = await buildCommand(file, question.split(" "), options);
   const batchVariables = question === "--config" ? {} : batchEnvironment(owner.module);
   const fields = { hook: file.path, module: owner.module, question, limit: `${timeoutMs / 1000}s` };
@@ -77,7 +79,7 @@ async function runQuery({ file, owner, options }: Query, question: QueryWords): 
   try {
     // A query does nothing in the cluster, so the hook of a module with an account needs no token.
     const env = { ...command.env, ...batchVariables, ...options.actor?.variablesWithoutAccess };
-    return await options.children.run({ ...command, env, uid: options.actor?.uid, timeoutMs });
+    return await options.children.run({ ...command, env, uid: options.actor?.uid, timeoutMs, signal });
   } finally {
     timer.cancel();
   }

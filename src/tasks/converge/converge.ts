@@ -85,11 +85,12 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
     // To notice at the end whether the hooks have changed the files again.
     if (task.cause.kind === "files")
       state.record("convergeProgressed", { content: ports.contentOf(tree.modules) });
-    await reloadGlobalHooks(ports, tree);
+    await reloadGlobalHooks(ports, tree, context.signal);
     step = "synchronization";
     // `tried`: a hook that fails in its own queue must not block all modules.
     await activateHooks(ports, state.globalHooks, { ...context, waitUntil: "tried" });
   } catch (error) {
+    if (context.signal.aborted) throw error;
     // The phase is reset, so that the retry starts from the beginning.
     if (state.view.converge.phase === "beforeAll") state.record("convergeProgressed", { phase: "idle" });
     return retrySoon(ports, step, error);
@@ -147,6 +148,7 @@ async function discoverModules(
     });
     return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
   } catch (error) {
+    if (context.signal.aborted) throw error;
     if (state.view.converge.phase !== "discovery") return CANCELLED;
     return retrySoon(ports, step, error);
   }

@@ -88,7 +88,7 @@ function findNewlyEnabled({ state }: Ports, decisions: ReadonlyMap<Module, Enabl
 function discoveryInput(ports: Ports, signal: AbortSignal): DiscoveryInput {
   return {
     async collectFacts(module) {
-      await loadIfNeeded(ports, module);
+      await loadIfNeeded(ports, module, signal);
       return factsOf(ports, module);
     },
     runScript: (module, enabled) => runScriptForDiscovery(ports, module, { enabled, signal }),

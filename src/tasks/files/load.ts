@@ -20,10 +20,10 @@ export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts
 }
 
 /** Called in discovery. Loads a module that was not loaded when the directories were read, because a global hook enabled it only then. */
-export async function loadIfNeeded(ports: Ports, module: Module): Promise<void> {
+export async function loadIfNeeded(ports: Ports, module: Module, signal: AbortSignal): Promise<void> {
   const isLoaded = ports.state.module(module.name)?.loadedModule === module;
   if (isLoaded || !mustLoadModule(factsOf(ports, module))) return;
-  await applyLoadResult(ports, module, await configureModule(ports, module));
+  await applyLoadResult(ports, module, await configureModule(ports, module, signal));
 }
 
 /** The configured hooks of a module, or the problem of its hooks or schemas. */
@@ -32,11 +32,14 @@ interface Loaded {
   readonly problem: Problem | undefined;
 }
 
-/** Configures the hooks of a module and compiles its schemas. Changes nothing in the state. With any problem of hooks, no hook is returned. */
-export async function configureModule(ports: Ports, module: Module): Promise<Loaded> {
+/**
+ * Configures the hooks of a module and compiles its schemas. Changes nothing in the state. With any problem of hooks, no hook is returned.
+ * Throws if the signal is aborted.
+ */
+export async function configureModule(ports: Ports, module: Module, signal: AbortSignal): Promise<Loaded> {
   const schemasBefore = ports.state.module(module.name)?.loadedModule?.schemas;
   const schemaProblem = checkSchemas(ports, module.schemas, schemasBefore);
-  const loaded = await loadHooks(ports, module.hookFiles, module.name);
+  const loaded = await loadHooks(ports, module.hookFiles, module.name, signal);
   const isProbeOff = module.health?.readinessProbe === false;
   const hooks = loaded.hooks.filter(({ item }) => !isProbeOff || item !== "ready");
   const accessOf = ports.accountLimitsOf ?? (() => undefined);
@@ -91,13 +94,17 @@ export function checkSchemas(
   }
 }
 
-/** Configures hooks by their `--config`, and collects all problems. `module` undefined: global hooks. The result is sorted by name. */
+/**
+ * Configures hooks by their `--config`, and collects all problems. `module` undefined: global hooks. The result is sorted by name. Throws if
+ * the signal is aborted, which ends the hooks.
+ */
 export async function loadHooks(
   ports: Pick<Ports, "loader" | "logger">,
   files: readonly HookFile[],
   module: string | undefined,
+  signal?: AbortSignal,
 ): Promise<{ hooks: Hook[]; problems: Problem[] }> {
-  const answers = await Promise.all(files.map((file) => ports.loader.load(file, module)));
+  const answers = await Promise.all(files.map((file) => ports.loader.load(file, module, signal)));
   const hooks: Hook[] = [];
   const problems: Problem[] = [];
   for (const [index, answer] of answers.entries()) {
@@ -128,8 +135,8 @@ async function stopHooks(ports: Ports, retired: readonly Hook[]): Promise<void> 
 }
 
 /** Loads the global hooks again, and stops those that are changed or deleted. A hook whose file is broken stays as it was. */
-export async function reloadGlobalHooks(ports: Ports, tree: Tree): Promise<void> {
-  const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined);
+export async function reloadGlobalHooks(ports: Ports, tree: Tree, signal: AbortSignal): Promise<void> {
+  const { hooks, problems } = await loadHooks(ports, tree.globalHookFiles, undefined, signal);
   for (const problem of problems)
     ports.logger.error("Global hook is invalid; the last good one stays", { ...problem });
   const before = ports.state.globalHooks;

@@ -23,7 +23,7 @@ export async function loadTree(ports: Ports, signal: AbortSignal): Promise<Tree>
   for (const module of read.tree.modules) {
     // Hooks and schemas of a disabled module are not used, unless a delete is due: a problem of theirs does not matter.
     if (mustLoadModule(factsOf(ports, module)))
-      await applyLoadResult(ports, module, await configureModule(ports, module));
+      await applyLoadResult(ports, module, await configureModule(ports, module, signal));
     else if (ports.state.module(module.name)?.loadProblem !== undefined)
       ports.state.recordModule(module.name, "hooksUnloaded");
   }
@@ -122,7 +122,7 @@ async function stopRemovedModules(ports: Ports, records: readonly ModuleRecord[]
  * Reads and loads the modules whose files have changed without a converge. The new state makes a run of each due. If a change may affect
  * other modules, records nothing and requests a converge.
  */
-export async function readModules(ports: Ports): Promise<Outcome<Task>> {
+export async function readModules(ports: Ports, signal: AbortSignal): Promise<Outcome<Task>> {
   const { state, logger } = ports;
   const { modulesWithChangedFiles } = state.view;
   // A converge reads them all, or has read these meanwhile.
@@ -141,7 +141,7 @@ export async function readModules(ports: Ports): Promise<Outcome<Task>> {
   }
   const modulesToLoad = modules.filter((module) => mustLoadModule(factsOf(ports, module)));
   const loaded = await Promise.all(
-    modulesToLoad.map(async (module) => [module, await configureModule(ports, module)] as const),
+    modulesToLoad.map(async (module) => [module, await configureModule(ports, module, signal)] as const),
   );
   logger.info("Modules were read again", { modules: modules.map(({ name }) => name) });
   reportTree(logger, tree, before);

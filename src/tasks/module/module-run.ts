@@ -198,12 +198,16 @@ export async function applyWrittenFiles(ports: Ports, name: string): Promise<voi
 }
 
 /** As `applyWrittenFiles`, but also configures changed hooks. Only a first run can do that, before it has run any hook. Throws FilesUnusable. */
-export async function applyWrittenFilesAndHooks(ports: Ports, name: string): Promise<void> {
+export async function applyWrittenFilesAndHooks(
+  ports: Ports,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
   await applyWrittenFiles(ports, name);
   const record = ports.state.module(name);
   if (record === undefined || record.loadedModule === record.module) return; // Its current files are loaded.
   const { module } = record;
-  deactivate(ports, recordLoadResult(ports, module, await configureModule(ports, module)));
+  deactivate(ports, recordLoadResult(ports, module, await configureModule(ports, module, signal)));
   assertUsable(ports, name);
 }
 

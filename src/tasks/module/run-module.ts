@@ -143,7 +143,7 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
 /** Before the first run since the module became enabled: reads changed files and hooks, serves webhooks, and runs onStartup hooks. */
 async function prepareFirstRun(run: ModuleRun): Promise<void> {
   const { state } = run.ports;
-  await applyWrittenFilesAndHooks(run.ports, run.name);
+  await applyWrittenFilesAndHooks(run.ports, run.name, run.context.signal);
   state.recordModule(run.name, "firstRunStarted");
   await serveWebhooks(run.ports, run.record.hooks);
   await run.runHooks("onStartup");

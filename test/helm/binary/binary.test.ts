@@ -1,6 +1,10 @@
-import { expect, it } from "vitest";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
-import { helmEnvironment } from "../../../src/helm/binary/binary.ts";
+import { expect, it, onTestFinished } from "vitest";
+
+import { HelmBinary, helmEnvironment } from "../../../src/helm/binary/binary.ts";
 
 const context = { managedBy: "v1-x", home: "/t/helm-home", release: "web" };
 const kubeconfig = { path: "/t/kube/helm.kubeconfig", refresh: () => Promise.resolve() };
@@ -28,4 +32,17 @@ it("nothing in helm's environment leads to another cluster, or around the operat
 
 it("without a cluster no kubeconfig counts", () => {
   expect(helmEnvironment({ ...context, env: {}, server: "" })).toMatchObject({ KUBECONFIG: "/dev/null" });
+});
+
+it("a process that was killed while it recorded the version leaves nothing after the next start", async () => {
+  const home = mkdtempSync(join(tmpdir(), "helm-home-"));
+  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+  const getVersion = (): Promise<string> =>
+    new HelmBinary(process.execPath, "", home).getVersion(() => Promise.resolve("v4.0.0"));
+  // A directory in the place of the record stops the process between its two steps.
+  mkdirSync(join(home, "version.json"));
+  await getVersion();
+  rmSync(join(home, "version.json"), { recursive: true });
+  await getVersion();
+  expect(readdirSync(home)).toEqual(["version.json"]);
 });

@@ -116,6 +116,17 @@ describe("a hook that cannot be configured is a problem that names it", () => {
     });
   });
 
+  test("one that hangs is ended with the task that waits for it, and is asked again by the next", async () => {
+    const file = await hookFile("[ -e \"$WORKING_DIR/go\" ] || exec sleep 60; echo 'onStartup: 1'");
+    const subject = loader();
+    const stop = new AbortController();
+    const load = subject.load(file, "m", stop.signal);
+    stop.abort(new Error("the operator stops"));
+    await expect(load).rejects.toThrow("the operator stops");
+    await writeFile(join(root, "go"), "");
+    expect(await subject.load(file, "m")).toMatchObject({ hooks: [{ name: "hook.sh" }] });
+  });
+
   test("those that do not answer within 5 s delay no others", async () => {
     const answers = "until [ -e \"$WORKING_DIR/go\" ]; do sleep 0.05; done; echo 'onStartup: 1'";
     const hanging = ["a", "b", "c", "d", "e"].map((name) => hookFile(answers, name));
