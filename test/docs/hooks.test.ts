@@ -222,7 +222,6 @@ function examples(): Example[] {
 
 const READ: Readonly<Record<string, (output: HookOutput, text: string) => [unknown, unknown]>> = {
   VALUES_JSON_PATCH_PATH: (output, text) => [JSON.parse(output.valuesPatchText), JSON.parse(text)],
-  KUBERNETES_PATCH_PATH: (output, text) => [output.objects, parseObjectOperations(text)],
   METRICS_PATH: (output, text) => [output.metrics, parseMetrics(text)],
 };
 
