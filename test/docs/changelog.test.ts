@@ -59,7 +59,7 @@ describe("the version is the same", () => {
     ],
     [
       "docs/get-started/install.md",
-      /^FROM addon-operator:(.*)$/m.exec(read("docs/get-started/install.md"))?.[1],
+      /^FROM ghcr\.io\/OWNER\/addon-operator:(.*)$/m.exec(read("docs/get-started/install.md"))?.[1],
     ],
   ])("in %s", (_, version) => {
     expect(version).toBe(RELEASE);

@@ -31,10 +31,7 @@ const TYPED: readonly (readonly [start: string, by: string])[] = [
   ["kubectl exec deploy/addon-operator -- ", "scripts/e2e.mjs"],
   ["helm dependency build ", "test/offline/new/new-module.test.ts"],
   ["helm install addon-operator charts/addon-operator ", "scripts/e2e.mjs"],
-  [
-    "helm install addon-operator oci://ghcr.io/OWNER/charts/addon-operator ",
-    ".github/workflows/release.yaml",
-  ],
+  ["helm install addon-operator oci://ghcr.io/OWNER/charts/addon-operator ", "test/scripts/release.test.ts"],
   ["kubectl apply -k ", "test/integration/chart.test.ts"],
   ["helm test", "scripts/e2e.mjs"],
   ["helm upgrade addon-operator ", "test/integration/leaving.test.ts"],

@@ -32,3 +32,20 @@ test("says of Kubernetes what the tests of compatibility run", () => {
   expect(readme).toContain(`supports Kubernetes ${minor(oldest)} to ${minor(newest)},`);
   expect(readme).toContain(`tests run on Kubernetes ${minor(oldest)} and ${minor(newest)}.`);
 });
+
+test("leads with what a release publishes, then with a clone and a developer's first minutes", () => {
+  const order = [
+    "cosign verify ghcr.io/",
+    "gh attestation verify oci://ghcr.io/",
+    "helm install addon-operator oci://ghcr.io/",
+    "docker build ",
+    "helm install addon-operator charts/addon-operator ",
+    "\nnpm run demo\nnpm test\n",
+  ];
+  const places = order.map((text) => readme.indexOf(text));
+  expect(places).toEqual(places.filter((place) => place >= 0).toSorted((a, b) => a - b));
+});
+
+test("is read in four minutes", () => {
+  expect(readme.split(/\s+/).length).toBeLessThan(900);
+});

@@ -14,9 +14,9 @@ import { startOperator } from "../support/operator.ts";
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 
-/** The blocks of README.md, "Try it", as they are printed. */
+/** The blocks of examples/README.md, "Try it", as they are printed. */
 function blocks(): string[] {
-  const text = readFileSync(join(root, "README.md"), "utf8");
+  const text = readFileSync(join(root, "examples", "README.md"), "utf8");
   const [, section = ""] = /^## Try it\n([^]*?)^## /m.exec(text) ?? [];
   return [...section.matchAll(/(?:^ {4}.+\n)+/gm)].map(([block]) => block);
 }
@@ -34,7 +34,7 @@ const places: Place[] = [
 ];
 
 test.each(places)(
-  "the tour of README.md on %s, typed block by block as fast as can be",
+  "the tour of examples/README.md on %s, typed block by block as fast as can be",
   { timeout: 240_000 },
   async (_, place) => {
     const { kubeconfig: admin, kubectl } = await place();
