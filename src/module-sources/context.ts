@@ -22,6 +22,7 @@ import type { Metrics } from "../metrics/index.ts";
 import { describeProblem, type Json, type Module, type Tree } from "../model/index.ts";
 import type { RegistryModules } from "../modules/index.ts";
 import { normalizeChartLocation, type Signer } from "../registry/index.ts";
+import { serialize } from "../runtime/index.ts";
 import type { State } from "../state/index.ts";
 import { MODULE_SOURCES, type OperatorEvent } from "../status/index.ts";
 import type { ValuesStore } from "../values/index.ts";
@@ -81,7 +82,8 @@ export class SourcesContext {
   #sources = new SourceList();
   /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
   readonly #problems = new Map<"start" | "watch" | "removal", string>();
-  #lastWork: Promise<unknown> = Promise.resolve();
+  /** Runs work that reads or changes the lock, after all such work that was started before, whether that failed or not. */
+  readonly runExclusively = serialize();
 
   constructor(options: ModuleSourcesOptions) {
     const { dir, unsignedCharts } = options;
@@ -179,13 +181,6 @@ export class SourcesContext {
     const source =
       this.#sources.requested.get(name)?.source ?? this.lockedModules.entries.get(name)?.source ?? "";
     return filterKeys(this.installerKeys, this.#sources.get(source)?.spec);
-  }
-
-  /** Runs work that reads or changes the lock, after all such work that was started before, whether that failed or not. */
-  runExclusively<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#lastWork.then(work);
-    this.#lastWork = result.catch(() => undefined);
-    return result;
   }
 
   /**

@@ -1,1 +1,2 @@
 export { Loop } from "./loop.ts";
+export { serialize, type RunInTurn } from "./turns.ts";
