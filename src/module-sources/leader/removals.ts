@@ -1,8 +1,9 @@
 /** Modules that no ModuleSource names any more: switched off after a second check, removed from the lock once they are deleted. */
 
 import { CUSTOM_RESOURCE_DEFINITIONS, getMetadata, type NamedMeta } from "../../kube/index.ts";
-import { oneLine, type Timer } from "../../lib/index.ts";
+import { oneLine } from "../../lib/index.ts";
 import { SECOND_CHECK_MS } from "../../plan/index.ts";
+import { Loop } from "../../runtime/index.ts";
 import type { ModuleRecord } from "../../state/index.ts";
 import type { SourcesContext } from "../context.ts";
 import type { SourceList } from "../source-list.ts";
@@ -18,8 +19,9 @@ const CRD = "modulesources.addon-operator.io";
 export class SourceRemovals {
   readonly #context: SourcesContext;
   readonly #commit: (work: () => Promise<void>) => Promise<void>;
-  #timer: Timer | undefined;
-  /** Modules that no source named when the timer was set. */
+  /** Runs the second check. */
+  readonly #loop: Loop;
+  /** Modules that no source named when the second check was scheduled. */
   #unnamedAtFirstCheck: ReadonlySet<string> = new Set();
   /** Why removals wait; logged once. */
   #blocker: string | undefined;
@@ -31,6 +33,14 @@ export class SourceRemovals {
   constructor(context: SourcesContext, commit: (work: () => Promise<void>) => Promise<void>) {
     this.#context = context;
     this.#commit = commit;
+    this.#loop = new Loop({
+      clock: context.options.clock,
+      run: () => this.#confirmRemovals(),
+      retry: { firstMs: BLOCKED_RETRY_MS, maxMs: BLOCKED_RETRY_MS },
+      onEnd: (error) => {
+        if (error !== undefined) this.#block(`the ModuleSources cannot be read: ${oneLine(error)}`);
+      },
+    });
   }
 
   /**
@@ -39,13 +49,13 @@ export class SourceRemovals {
    */
   scheduleRemovals(): void {
     const missing = this.#listUnnamed(this.#context.sources);
-    if (missing.length === 0 || this.#timer !== undefined) return;
+    if (missing.length === 0 || this.#loop.isScheduled) return;
     this.#unnamedAtFirstCheck = new Set(missing.map(([name]) => name));
-    this.#timer = this.#context.options.clock.setTimer(SECOND_CHECK_MS, () => this.#confirmRemovals());
+    this.#loop.trigger(SECOND_CHECK_MS);
   }
 
   close(): void {
-    this.#timer?.cancel();
+    this.#loop.close();
   }
 
   /** Deletes the entries of removed modules whose release is deleted and whose delete hooks have run. */
@@ -99,37 +109,31 @@ export class SourceRemovals {
    * The second check, with a list from the API server: disables modules that still no source names. While something blocks
    * removals, this check is repeated.
    */
-  async #confirmRemovals(): Promise<void> {
+  async #confirmRemovals(): Promise<number | void> {
     const { lockedModules, options } = this.#context;
-    const { logger, clock } = options;
-    this.#timer = undefined;
     // A reconcile may begin another first check while this one waits for the API server.
     const unnamedBefore = this.#unnamedAtFirstCheck;
-    try {
-      const sources = this.#context.sources.withObjects(await this.#context.listSources());
-      const blocker = await this.#describeBlocker();
-      if (blocker !== undefined) return this.#block(blocker);
-      this.#blocker = undefined;
-      this.#context.setProblem("removal", undefined);
-      await this.#commit(async () => {
-        for (const [name, entry] of this.#listUnnamed(sources)) {
-          // A module that only this check has found waits for another one; a source may name a module again meanwhile.
-          if (!unnamedBefore.has(name) || this.#context.sources.requested.has(name)) continue;
-          // The disk may have been full when the content was unpacked last.
-          if (lockedModules.getContent(name)?.dir === undefined)
-            await lockedModules.verifyAndUnpack(name, this.#context.keysForModule(name));
-          await lockedModules.writeEntry(name, { ...entry, removed: true });
-          const fields = { module: name, source: entry.source };
-          logger.info("No ModuleSource names the module any more; the operator disables it", fields);
-        }
-      });
-      this.scheduleRemovals();
-    } catch (error) {
-      this.#block(`the ModuleSources cannot be read: ${oneLine(error)}`);
-    } finally {
-      if (this.#blocker !== undefined && this.#timer === undefined)
-        this.#timer = clock.setTimer(BLOCKED_RETRY_MS, () => this.#confirmRemovals());
+    const sources = this.#context.sources.withObjects(await this.#context.listSources());
+    const blocker = await this.#describeBlocker();
+    if (blocker !== undefined) {
+      this.#block(blocker);
+      return BLOCKED_RETRY_MS;
     }
+    this.#blocker = undefined;
+    this.#context.setProblem("removal", undefined);
+    await this.#commit(async () => {
+      for (const [name, entry] of this.#listUnnamed(sources)) {
+        // A module that only this check has found waits for another one; a source may name a module again meanwhile.
+        if (!unnamedBefore.has(name) || this.#context.sources.requested.has(name)) continue;
+        // The disk may have been full when the content was unpacked last.
+        if (lockedModules.getContent(name)?.dir === undefined)
+          await lockedModules.verifyAndUnpack(name, this.#context.keysForModule(name));
+        await lockedModules.writeEntry(name, { ...entry, removed: true });
+        const fields = { module: name, source: entry.source };
+        options.logger.info("No ModuleSource names the module any more; the operator disables it", fields);
+      }
+    });
+    this.scheduleRemovals();
   }
 
   /** Records why no module is removed, and logs it once. */

@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from "node:util";
 
 import { jsonPatch } from "../../kube/index.ts";
-import { oneLine, type Timer } from "../../lib/index.ts";
+import { oneLine, Timers } from "../../lib/index.ts";
 import type { UpdateWait, WaitingUpdate } from "../../model/index.ts";
 import {
   describeSourceProblem,
@@ -31,7 +31,7 @@ interface StatusWriterPorts {
 export class StatusWriter {
   readonly #context: SourcesContext;
   readonly #ports: StatusWriterPorts;
-  readonly #retries = new Map<string, Timer>();
+  readonly #retries: Timers<string>;
   readonly #pendingUpdates: PendingUpdateRecorder;
   /** Sources that have a series for their last check. */
   readonly #sourcesWithSeries = new Set<string>();
@@ -42,25 +42,21 @@ export class StatusWriter {
   constructor(context: SourcesContext, ports: StatusWriterPorts) {
     this.#context = context;
     this.#ports = ports;
+    this.#retries = new Timers(context.options.clock);
     this.#pendingUpdates = new PendingUpdateRecorder(context);
   }
 
   close(): void {
     this.#closed = true;
-    for (const name of this.#retries.keys()) this.#cancelRetry(name);
+    this.#retries.close();
   }
 
   /** Cancels the retry and clears the pending updates of a source that was deleted. */
   forgetSource(name: string): void {
-    this.#cancelRetry(name);
+    this.#retries.cancel(name);
     this.#recordProblem(name, undefined);
     this.#sourcesWithSeries.delete(name);
     this.#pendingUpdates.recordFindings(name, new Map(), undefined);
-  }
-
-  #cancelRetry(name: string): void {
-    this.#retries.get(name)?.cancel();
-    this.#retries.delete(name);
   }
 
   /** Builds the status of a checked source and writes it if it has changed. Also records its metrics and pending updates. */
@@ -101,7 +97,7 @@ export class StatusWriter {
 
   /** Writes a status, unless the object was created again meanwhile (its uid). Tries again later after an error. */
   async #patchStatus({ name, object }: SourceEntry, status: IModuleSource["status"]): Promise<void> {
-    const { client, namespace, logger, clock } = this.#context.options;
+    const { client, namespace, logger } = this.#context.options;
     const body = [
       { op: "test", path: "/metadata/uid", value: object.metadata.uid },
       { op: "add", path: "/status", value: status },
@@ -110,12 +106,7 @@ export class StatusWriter {
       await jsonPatch(client, { resource: MODULE_SOURCES, namespace, name, subresource: "status" }, { body });
     } catch (error) {
       logger.debug("The status of a ModuleSource cannot be written", { source: name, error: oneLine(error) });
-      this.#cancelRetry(name);
-      if (!this.#closed)
-        this.#retries.set(
-          name,
-          clock.setTimer(RETRY_MS, () => this.writeIfChanged(name)),
-        );
+      this.#retries.set(name, RETRY_MS, () => this.writeIfChanged(name));
     }
   }
 }
