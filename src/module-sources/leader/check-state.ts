@@ -1,6 +1,6 @@
 /** The checks of one ModuleSource: what the leader remembers between them, and when the next one is due. */
 
-import { exponentialDelay, type Timer } from "../../lib/index.ts";
+import { exponentialDelay } from "../../lib/index.ts";
 import type { RegistryPauses } from "../../registry/index.ts";
 import { REQUESTED_AT } from "../../model/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
@@ -16,7 +16,8 @@ import {
   type RegistryAnswerKind,
 } from "./source-status.ts";
 
-const RETRY = { firstMs: 5000, maxMs: 600_000 };
+/** The delays after failed checks in a row. */
+export const CHECK_RETRY = { firstMs: 5000, maxMs: 600_000 };
 /** An interval varies by this share, so that operators do not ask a registry at the same moment. */
 const JITTER = 0.1;
 const MIN_WAIT_MS = 1000;
@@ -28,13 +29,9 @@ export const MAX_START_DELAY_MS = 10_000;
 
 const MAX_TOKEN_CHARS = 256;
 
-/** Findings of the last check of a source, and when the next one runs. */
+/** What the last check of a source has found, and about what. */
 export class CheckState {
   findings = FINDINGS_BEFORE_CHECK;
-  timer: Timer | undefined;
-  isRunning = false;
-  /** Another check was requested while one was running: it starts when the running check ends. */
-  isCheckDue = false;
   /** uid and generation of the spec that was checked last. */
   checkedSpec: string | undefined;
   /** The modules that the source provides, as text; undefined before it was seen. */
@@ -231,7 +228,7 @@ interface NextCheckInput {
  * used before that, but not within a second.
  */
 export function computeNextCheck({
-  intervalMs = RETRY.maxMs,
+  intervalMs = CHECK_RETRY.maxMs,
   failures,
   pausedUntil = 0,
   pendingUpdates,
@@ -240,7 +237,9 @@ export function computeNextCheck({
   const intervalWithJitter = intervalMs * (1 + JITTER * (2 * Math.random() - 1));
   const regularCheck =
     now +
-    (failures === 0 ? intervalWithJitter : Math.min(intervalWithJitter, exponentialDelay(failures, RETRY)));
+    (failures === 0
+      ? intervalWithJitter
+      : Math.min(intervalWithJitter, exponentialDelay(failures, CHECK_RETRY)));
   const useTimes = [...pendingUpdates].flatMap(({ until }) =>
     until === undefined ? [] : [Math.max(until, now + MIN_WAIT_MS)],
   );

@@ -4,17 +4,18 @@
  */
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
-import { exponentialDelay, Memo, oneLine, type Timer } from "../../lib/index.ts";
+import { Memo, oneLine, type DelayGrowth } from "../../lib/index.ts";
 import { RegistryPauses } from "../../registry/index.ts";
+import { Loop } from "../../runtime/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { SourceRemovals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
 import { LockKeeper } from "../lock-keeper.ts";
 import type { SourceEntry } from "../source-list.ts";
-import { CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
+import { CHECK_RETRY, CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
 import type { ModuleCheckTools } from "./module-check.ts";
 import { CheckReporter } from "./reporter.ts";
-import { ApprovalObserver, getApproval, reviewAfterChanges, UpdateObserver } from "./update-progress.ts";
+import { ApprovalObserver, getApproval, UpdateObserver } from "./update-progress.ts";
 import type { UpdateObserverPorts } from "./update-progress.ts";
 import { StatusWriter } from "./status-writer.ts";
 
@@ -24,24 +25,35 @@ const MAX_REFUSALS = 1000;
 const MAX_INDEXES = 100;
 /** Until the uid of the CRD is read again after an error. */
 const CRD_RETRY = { firstMs: 1000, maxMs: 300_000 };
+/** Until the ModuleSources are reconciled again after an error. */
+const RECONCILE_RETRY = { firstMs: 1000, maxMs: 300_000 };
+/** Changes of the state within this time cause one review: a converge changes the state many times. */
+const REVIEW_DELAY_MS = 50;
+/** Time until a review is repeated whose work has failed: at rest, no change of the state would cause another one. */
+const REPEAT_MS = 10_000;
+
+/** What the controller knows of a source, and the loop of its checks. */
+interface SourceCheck {
+  readonly state: CheckState;
+  readonly loop: Loop;
+}
 
 /**
- * The controller of ModuleSources on the leader. Each source has a timer for its next check, which looks for newer content.
+ * The controller of ModuleSources on the leader. Each source has a loop of checks, which look for newer content.
  * Work that changes the lock runs one after another (`#commit`).
  */
 export class SourceController {
   readonly #context: SourcesContext;
   readonly #removals: SourceRemovals;
-  readonly #checkStates = new Map<string, CheckState>();
+  readonly #checks = new Map<string, SourceCheck>();
   readonly #sourceObjects = new ObjectStore<StoredObject>({ toStored: toStoredObject });
   readonly #subscriptions: { close(): void }[] = [];
   readonly #checkTools: ModuleCheckTools;
   readonly #statusWriter: StatusWriter;
   readonly #startedAt: number;
   readonly #pauses = new RegistryPauses();
-  #crdTimer: Timer | undefined;
-  #crdFailures = 0;
-  #isReconcileScheduled = false;
+  readonly #reconcileLoop: Loop;
+  readonly #crdLoop: Loop;
   /** The first converge has ended. */
   #isStartOver = false;
   #closed = false;
@@ -55,7 +67,17 @@ export class SourceController {
     const runInBackground = (work: () => Promise<void>): void => this.#runInBackground(work);
     this.#statusWriter = new StatusWriter(context, {
       runInBackground,
-      getFindings: (name) => this.#checkStates.get(name)?.findings,
+      getFindings: (name) => this.#checks.get(name)?.state.findings,
+    });
+    this.#reconcileLoop = this.#createLoop(() => this.#reconcile(), RECONCILE_RETRY);
+    this.#crdLoop = new Loop({
+      clock,
+      run: () => this.#removals.recordCrdUid(),
+      retry: CRD_RETRY,
+      onEnd: (error) => {
+        if (error !== undefined)
+          options.logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) });
+      },
     });
     const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
     this.#removals = new SourceRemovals(context, commit);
@@ -68,19 +90,30 @@ export class SourceController {
       commit,
       isStillRequested: (source, module) => this.#isStillRequested(source, module),
       getPendingUpdate: (source, module) =>
-        this.#checkStates.get(source)?.findings.pendingUpdates.get(module),
+        this.#checks.get(source)?.state.findings.pendingUpdates.get(module),
     };
-    const onChange = (): void => this.#scheduleReconcile();
+    const onChange = (): void => {
+      if (this.#sourceObjects.isSynced) this.#reconcileLoop.trigger();
+    };
     const onError = (error: Error | undefined): void => this.#onWatchError(error);
     const listener = { onChange, onSynced: onChange, onError };
     this.#subscriptions.push(
       this.#observeState({ commit }),
       this.#sourceObjects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
       watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
-      new LockKeeper(context, runInBackground),
+      new LockKeeper(context),
     );
     this.#runInBackground(() => this.#publish());
-    this.#scheduleReconcile();
+    onChange();
+  }
+
+  /** Creates a loop whose errors are internal ones. */
+  #createLoop(run: () => Promise<number | void> | void, retry: DelayGrowth): Loop {
+    const { clock, failures } = this.#context.options;
+    const onEnd = (error: Error | undefined): void => {
+      if (error !== undefined) failures.report("module sources", error);
+    };
+    return new Loop({ clock, run, retry, onEnd });
   }
 
   /**
@@ -89,25 +122,26 @@ export class SourceController {
    */
   #observeState(ports: Pick<UpdateObserverPorts, "commit">): { close(): void } {
     const context = this.#context;
-    const { state, clock } = context.options;
     const approvals = new ApprovalObserver();
-    const onDecided = (source: string): void => this.#scheduleCheck(source, 0);
+    const onDecided = (source: string): void => this.#triggerCheck(source);
     const runInBackground = (work: () => Promise<void>): void =>
       this.#runInBackground(() =>
         work().catch((error: unknown) => {
-          reviews.repeat();
+          reviews.trigger(REPEAT_MS);
           throw error;
         }),
       );
     const updates = new UpdateObserver(context, { ...ports, runInBackground, onDecided });
-    const reviews = reviewAfterChanges(state, clock, () => {
+    const review = (): void => {
       runInBackground(() => this.#removals.deleteEntriesOfDeleted());
       updates.reviewUpdates();
       this.#startDelayedChecks();
       const readApproval = (module: string): string | undefined => getApproval(context, module);
       for (const source of approvals.findNewlyApproved(context.sources.requested, readApproval))
-        this.#scheduleCheck(source, 0);
-    });
+        this.#triggerCheck(source);
+    };
+    const reviews = this.#createLoop(review, { firstMs: REPEAT_MS, maxMs: REPEAT_MS });
+    context.options.state.onChange(() => reviews.trigger(REVIEW_DELAY_MS));
     return reviews;
   }
 
@@ -124,9 +158,10 @@ export class SourceController {
   close(): void {
     this.#closed = true;
     this.#removals.close();
-    this.#crdTimer?.cancel();
+    this.#crdLoop.close();
+    this.#reconcileLoop.close();
     for (const subscription of this.#subscriptions) subscription.close();
-    for (const { timer } of this.#checkStates.values()) timer?.cancel();
+    for (const { loop } of this.#checks.values()) loop.close();
     this.#statusWriter.close();
   }
 
@@ -140,45 +175,20 @@ export class SourceController {
     });
   }
 
-  /** Reconciles once for all watch events that have already arrived. Does nothing before the first list is complete. */
-  #scheduleReconcile(): void {
-    if (this.#isReconcileScheduled || this.#closed || !this.#sourceObjects.isSynced) return;
-    this.#isReconcileScheduled = true;
-    this.#context.options.clock.setTimer(0, () => {
-      this.#isReconcileScheduled = false;
-      this.#runInBackground(() => this.#reconcile());
-    });
-  }
-
   /** Schedules checks of new and changed sources, forgets deleted sources, and begins to remove modules that no source names. */
   async #reconcile(): Promise<void> {
     const context = this.#context;
     context.setSources([...this.#sourceObjects.values()].map(({ object }) => object));
     await this.#publish();
-    for (const name of this.#checkStates.keys())
+    for (const name of this.#checks.keys())
       if (context.sources.get(name) === undefined) this.#forgetSource(name);
     for (const source of context.sources.all()) {
       this.#checkIfDue(source);
       this.#checkIfModulesChanged(source.name);
     }
     this.#removals.scheduleRemovals();
-    await this.#recordCrdUid();
-  }
-
-  /** Records in the lock which CRD the ModuleSources belong to, without which no module is removed. Tries again after an error. */
-  async #recordCrdUid(): Promise<void> {
-    const { logger, clock } = this.#context.options;
-    try {
-      await this.#removals.recordCrdUid();
-      this.#crdFailures = 0;
-    } catch (error) {
-      logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) });
-      this.#crdFailures += 1;
-      const retry = (): void => this.#runInBackground(() => this.#recordCrdUid());
-      this.#crdTimer?.cancel();
-      if (!this.#closed)
-        this.#crdTimer = clock.setTimer(exponentialDelay(this.#crdFailures, CRD_RETRY), retry);
-    }
+    // Without the CRD of the ModuleSources in the lock, no module is removed.
+    this.#crdLoop.trigger();
   }
 
   /**
@@ -186,7 +196,7 @@ export class SourceController {
    * of the annotation was handled if this process or, as the status says, an earlier leader has checked for it.
    */
   #checkIfDue(source: SourceEntry): void {
-    const checkState = this.#getOrCreateState(source.name);
+    const { state: checkState, loop } = this.#getOrCreateCheck(source.name);
     const { uid, generation } = source.object.metadata;
     const isNew = checkState.checkedSpec !== `${uid} ${generation}`;
     const token = readCheckToken(source.object);
@@ -194,17 +204,17 @@ export class SourceController {
       token !== undefined &&
       token !== checkState.findings.handledToken &&
       token !== source.object.status?.lastHandledReconcileAt;
-    if (isNew || isRequested) this.#scheduleCheck(source.name, isRequested ? 0 : this.#getStartDelay(source));
+    if (isNew || isRequested) loop.trigger(isRequested ? 0 : this.#getStartDelay(source));
     else this.#statusWriter.writeIfChanged(source.name);
   }
 
   /** Checks a source again whose modules have changed, although its spec has not: an older source that names one was deleted or edited. */
   #checkIfModulesChanged(name: string): void {
     const modules = this.#context.sources.listModules(name).sort().join();
-    const checkState = this.#getOrCreateState(name);
+    const { state: checkState, loop } = this.#getOrCreateCheck(name);
     const isChanged = checkState.modules !== undefined && checkState.modules !== modules;
     checkState.modules = modules;
-    if (isChanged) this.#scheduleCheck(name, 0);
+    if (isChanged) loop.trigger();
   }
 
   /**
@@ -224,58 +234,45 @@ export class SourceController {
   #startDelayedChecks(): void {
     if (this.#isStartOver || this.#context.options.state.view.boot !== "running") return;
     this.#isStartOver = true;
-    for (const [name, { checkedSpec, isRunning }] of this.#checkStates)
-      if (checkedSpec === undefined && !isRunning) this.#scheduleCheck(name, 0);
+    for (const { state, loop } of this.#checks.values())
+      if (state.checkedSpec === undefined && loop.isScheduled) loop.trigger();
   }
 
-  #getOrCreateState(name: string): CheckState {
-    const checkState = this.#checkStates.get(name) ?? new CheckState();
-    this.#checkStates.set(name, checkState);
-    return checkState;
+  #getOrCreateCheck(name: string): SourceCheck {
+    const existing = this.#checks.get(name);
+    if (existing !== undefined) return existing;
+    const state = new CheckState();
+    const check = { state, loop: this.#createLoop(() => this.#check(name, state), CHECK_RETRY) };
+    this.#checks.set(name, check);
+    return check;
   }
 
-  /** Ends the timer, the pending status and the series of a ModuleSource that was deleted. */
+  /** Checks a source now; while a check runs, once more after it. */
+  #triggerCheck(name: string): void {
+    this.#getOrCreateCheck(name).loop.trigger();
+  }
+
+  /** Ends the checks, the pending status and the series of a ModuleSource that was deleted. */
   #forgetSource(name: string): void {
-    this.#checkStates.get(name)?.timer?.cancel();
+    this.#checks.get(name)?.loop.close();
     this.#statusWriter.forgetSource(name);
-    this.#checkStates.delete(name);
+    this.#checks.delete(name);
     this.#context.options.metrics.dropSeries({ source: name });
   }
 
-  /** Schedules the next check of a source. While a check runs, the next one starts at its end. */
-  #scheduleCheck(name: string, ms: number): void {
-    const checkState = this.#getOrCreateState(name);
-    if (checkState.isRunning) {
-      checkState.isCheckDue = true;
-      return;
-    }
-    checkState.timer?.cancel();
-    if (!this.#closed)
-      checkState.timer = this.#context.options.clock.setTimer(ms, () =>
-        this.#runInBackground(() => this.#check(name)),
-      );
-  }
-
-  /** Checks a source, schedules its next check, and then updates directory, status, lock and disk. */
-  async #check(name: string): Promise<void> {
+  /** Checks a source, and then updates directory, status, lock and disk. Returns the time until the next check. */
+  async #check(name: string, checkState: CheckState): Promise<number | void> {
     const source = this.#context.sources.get(name);
-    const checkState = this.#checkStates.get(name);
-    if (source === undefined || checkState === undefined || this.#closed) return;
-    checkState.isRunning = true;
-    checkState.isCheckDue = false;
-    try {
-      await runCheck(this.#checkTools, source, checkState);
-    } finally {
-      checkState.isRunning = false;
-    }
-    const { clock } = this.#context.options;
-    const waitMs = (checkState.findings.nextCheck ?? 0) - clock.now();
-    // Scheduled first: an error of the work below must not end the checks.
-    this.#scheduleCheck(name, checkState.isCheckDue ? 0 : waitMs);
-    await this.#publish();
-    this.#statusWriter.writeIfChanged(name);
-    await this.#recordCrdUid();
-    await this.#collectGarbage();
+    if (source === undefined) return;
+    await runCheck(this.#checkTools, source, checkState);
+    // An error of this work must not end the checks.
+    this.#runInBackground(async () => {
+      await this.#publish();
+      this.#statusWriter.writeIfChanged(name);
+      this.#crdLoop.trigger();
+      await this.#collectGarbage();
+    });
+    return (checkState.findings.nextCheck ?? 0) - this.#context.options.clock.now();
   }
 
   /**
@@ -312,7 +309,7 @@ export class SourceController {
     this.#runInBackground(async () => {
       if (!(await this.#context.rereadKeys())) return;
       await this.#publish();
-      for (const name of this.#checkStates.keys()) this.#scheduleCheck(name, 0);
+      for (const { loop } of this.#checks.values()) loop.trigger();
     });
   }
 
@@ -321,8 +318,8 @@ export class SourceController {
     const { lockedModules, options, blobStore } = this.#context;
     const bytes = await this.#context.runExclusively(() => {
       const digests = new Set(lockedModules.listDigests());
-      for (const { findings } of this.#checkStates.values())
-        for (const { digest } of findings.pendingUpdates.values()) digests.add(digest);
+      for (const { state } of this.#checks.values())
+        for (const { digest } of state.findings.pendingUpdates.values()) digests.add(digest);
       return blobStore.collectGarbage(digests, options.clock.now());
     });
     if (bytes !== undefined) options.metrics.set("sourceStore", {}, bytes);

@@ -3,8 +3,7 @@
  * works has proven itself: its lock entry loses the mark `isNew`. After a failed one, the entry has the mark `isBack`.
  */
 
-import type { Clock, Timer } from "../../lib/index.ts";
-import type { ModuleView, State } from "../../state/index.ts";
+import type { ModuleView } from "../../state/index.ts";
 import { evaluateModule } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
 import type { RequestedModule } from "../locked-modules.ts";
@@ -164,43 +163,4 @@ export class ApprovalObserver {
       now.get(module) !== undefined && now.get(module) !== before.get(module);
     return new Set([...requested].filter(([name]) => isNew(name)).map(([, { source }]) => source));
   }
-}
-
-/** Changes of the state within this time cause one review, in ms: a converge changes the state many times. */
-const REVIEW_DELAY_MS = 50;
-
-/** Time until a review is repeated whose work has failed, in ms: at rest, no change of the state would cause another one. */
-const REPEAT_MS = 10_000;
-
-/** Reviews after changes of the state, until it is closed. */
-interface Reviews {
-  close(): void;
-  /** Reviews again in a while, although the state may not change. */
-  repeat(): void;
-}
-
-/** Calls `review` once soon after several changes of the state. */
-export function reviewAfterChanges(
-  state: Pick<State, "onChange">,
-  clock: Clock,
-  review: () => void,
-): Reviews {
-  const timers = new Map<number, Timer>();
-  let isClosed = false;
-  const schedule = (ms: number): void => {
-    if (isClosed || timers.has(ms)) return;
-    const timer = clock.setTimer(ms, () => {
-      timers.delete(ms);
-      review();
-    });
-    timers.set(ms, timer);
-  };
-  state.onChange(() => schedule(REVIEW_DELAY_MS));
-  return {
-    close() {
-      isClosed = true;
-      for (const timer of timers.values()) timer.cancel();
-    },
-    repeat: () => schedule(REPEAT_MS),
-  };
 }
