@@ -15,9 +15,7 @@ const TICK_MS = 10_000;
 const ERROR_TICK_MS = 5000;
 
 /** The parts of the operator that the metrics describe. */
-export interface MetricSources {
-  readonly client: KubeClient;
-  readonly patchClient: KubeClient;
+interface MetricSources {
   readonly hub: WatchHub;
   readonly clock: Clock;
   readonly state: State;
@@ -25,9 +23,19 @@ export interface MetricSources {
   readonly bindings: KubeBindings;
 }
 
-/** Connects the parts of the operator to the metrics that describe them: requests and watches are counted when they happen, gauges are set before each scrape. */
-export function connectMetrics(metrics: Metrics, measured: MetricSources): void {
-  const { client, patchClient, hub, clock } = measured;
+/** Counts requests and the failures of watches from now on. Call it before the first watch starts: a request that is answered before is not counted. */
+export function countRequests(
+  metrics: Metrics,
+  {
+    client,
+    patchClient,
+    hub,
+  }: {
+    readonly client: KubeClient;
+    readonly patchClient: KubeClient;
+    readonly hub: WatchHub;
+  },
+): void {
   const host = new URL(client.credentialsInfo.server).host;
   const makeRequestCounter = (component: "main" | "object_patcher") => (report: RequestReport) => {
     const { code, verb, resourcePathTemplate: url, seconds } = report;
@@ -41,6 +49,11 @@ export function connectMetrics(metrics: Metrics, measured: MetricSources): void 
     onRelist: ({ resource, namespace = "" }) =>
       metrics.add("informerDead", { gvr: `${apiVersionOf(resource)}/${resource.plural}`, namespace }),
   };
+}
+
+/** Connects the parts of the operator to the metrics that describe them. Gauges are set before each scrape. */
+export function connectMetrics(metrics: Metrics, measured: MetricSources): void {
+  const { hub, clock } = measured;
   metrics.beforeScrape(() => {
     for (const [state, count] of Object.entries(hub.countWatches())) metrics.set("watches", { state }, count);
   });

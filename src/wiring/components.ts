@@ -11,6 +11,7 @@ import { Leadership, requestServerVersion } from "../kube/index.ts";
 import { attempt, collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
 import {
   countDroppedTick,
+  countRequests,
   hasHook,
   HookMetricScopes,
   Metrics,
@@ -84,6 +85,7 @@ export class Components {
     const { clock, failures, secrets, settings } = base;
     this.metrics = new Metrics(settings.metricsPrefix);
     countDroppedSpans(base.spanExport, this.metrics);
+    countRequests(this.metrics, base);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = this.#makeHookMetrics();
     const operator = { name: settings.configMap, namespace: base.namespace };
