@@ -55,12 +55,24 @@ async function stateOf(story: Story, pageState: PageState): Promise<unknown> {
 export interface Undisturbed {
   readonly writes: number;
   readonly requests: number;
-  /** Changes of files below `sources`. */
+  /** Distinct changes of files, if they count. */
   readonly fileChanges: number;
   readonly state: string;
 }
 
 const POLLS_AT_REST = 4;
+
+/** Says of the state at several looks that the story is over, without a write or another state in between. */
+function ending(story: Story, { proxy }: PageState): (state: string) => boolean {
+  let last = "";
+  let same = 0;
+  return (state) => {
+    const now = `${proxy.seen.filter(writesOf(story)).length} ${state}`;
+    same = now === last ? same + 1 : 0;
+    last = now;
+    return same >= POLLS_AT_REST && story.isOver(state);
+  };
+}
 
 /** Plays a story without disturbance, waits until its state stays the same, and counts its requests. */
 export async function playUndisturbed(story: Story): Promise<Undisturbed> {
@@ -68,29 +80,36 @@ export async function playUndisturbed(story: Story): Promise<Undisturbed> {
   const { pageState } = stage;
   const { seen } = pageState.proxy;
   const begin = seen.length;
-  if (story.hasFiles === true) pageState.file(FILE_POINT, "none");
+  pageState.file(FILE_POINT, "none");
   const operator = await stage.play();
-  const writes = (): number => seen.slice(begin).filter(writesOf(story)).length;
-  let last = "";
-  let same = 0;
+  const isOver = ending(story, pageState);
+  let state = "";
   await settle(stage, operator, {
-    isSettled: (state) => {
-      const now = `${writes()} ${state}`;
-      same = now === last ? same + 1 : 0;
-      last = now;
-      return same >= POLLS_AT_REST && story.isOver(state);
-    },
+    isSettled: (found) => isOver((state = found)),
     what: `${story.name}: the end, and no change any more`,
   });
-  const counted = { writes: writes(), requests: seen.slice(begin).filter(isRequest).length };
+  const counted = {
+    writes: seen.slice(begin).filter(writesOf(story)).length,
+    requests: seen.slice(begin).filter(isRequest).length,
+    fileChanges: countFileChanges(pageState),
+  };
   await stage.endOthers?.(operator);
   await expectNothingLeft(pageState, operator);
-  const fileChanges = countFileChanges(pageState);
-  return { ...counted, fileChanges, state: last.slice(last.indexOf(" ") + 1) };
+  return { ...counted, state };
 }
 
 /** In the directory of a scene: see file-points.ts. */
 const FILE_POINT = "file-point";
+const PRELOADED = join(import.meta.dirname, "file-points.ts");
+
+/** The same story, in which changes of files count. */
+export function withFileChanges(story: Story): Story {
+  const furnish = async (pageState: PageState): Promise<void> => {
+    pageState.env["NODE_OPTIONS"] = `--import=${PRELOADED}`;
+    await story.furnish?.(pageState);
+  };
+  return { ...story, furnish };
+}
 
 function countFileChanges({ dir }: PageState): number {
   const log = join(dir, "file-changes");
@@ -173,7 +192,7 @@ export async function crashAfterWrite(story: Story, n: number, truth: Undisturbe
   const { proxy } = stage.pageState;
   const held = proxy.hold(nth(n, writesOf(story)), "after").then(() => true);
   const first = await stage.play();
-  const over = { isSettled: story.isOver, what: "the end, or the write" };
+  const over = { isSettled: ending(story, stage.pageState), what: "the end, or the write" };
   const isReached = await Promise.race([held, settle(stage, first, over).then(() => false)]);
   await first.kill9();
   stage.pageState.killHelm();
@@ -191,7 +210,7 @@ export async function crashAtFileChange(story: Story, n: number, truth: Undistur
   stage.pageState.file(FILE_POINT, String(n));
   const first = await stage.play();
   const died = first.exit.then(() => true);
-  const over = { isSettled: story.isOver, what: "the end, or the change" };
+  const over = { isSettled: ending(story, stage.pageState), what: "the end, or the change" };
   const isReached = await Promise.race([died, settle(stage, first, over).then(() => false)]);
   await first.kill9();
   stage.pageState.killHelm();
@@ -200,24 +219,36 @@ export async function crashAtFileChange(story: Story, n: number, truth: Undistur
   return isReached;
 }
 
-/** Plays a story in which request `n` gets a false answer, and compares the state. Resolves to the request. */
+/** What became of a false answer: whether there was such a request, and whether it ended the start of the process. */
+export interface Answered {
+  readonly isReached: boolean;
+  readonly endedStart: boolean;
+}
+
+/** Plays a story in which request `n` gets a false answer, and compares the state. */
 export async function answerFalsely(
   story: Story,
   { n, answer }: { n: number; answer: FalseAnswer },
   truth: Undisturbed,
-): Promise<string | undefined> {
+): Promise<Answered> {
   const stage = await openStage(story);
-  let request: string | undefined;
-  const match = nth(n, isRequest);
-  stage.pageState.proxy.answer(
-    (seen) => {
-      if (!match(seen)) return false;
-      request = `${seen.method} ${seen.path}`;
-      return true;
-    },
-    answer,
-    1,
+  const { proxy } = stage.pageState;
+  proxy.answer(nth(n, isRequest), answer, 1);
+  const first = await stage.play();
+  const last = await startAgain(stage, first);
+  await expectState(stage, truth, last);
+  return { isReached: proxy.due === 0, endedStart: last !== first };
+}
+
+/** Resolves to the operator, or to its successor if its start ended with an error: a kubelet would start it again. */
+async function startAgain(stage: Stage, operator: OperatorProcess): Promise<OperatorProcess> {
+  const failure = await operator.waitReady().then(
+    () => undefined,
+    (error: unknown) => error,
   );
-  await expectState(stage, truth, await stage.play());
-  return request;
+  if (failure === undefined) return operator;
+  const stillRuns = new Promise<undefined>((done) => void setImmediate(done, undefined));
+  const ended = await Promise.race([operator.exit, stillRuns]);
+  if (ended?.code !== 1) throw failure;
+  return stage.replace();
 }

@@ -1,11 +1,12 @@
 /** Preloaded into an operator: ends it, as the kernel would, at a change of its files. Used by each-point.ts. */
 
-import fs, { type PathLike } from "node:fs";
+import fs, { constants, type PathLike } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 
 const scene = process.env["SCENE"] ?? "";
-const sources = join(scene, "sources");
+/** Where an operator keeps what it needs again, and what it needs for a moment. */
+const places = ["sources", "tmp"].map((name) => `${join(scene, name)}/`);
 /** The number of the change at which the operator ends; without the file, changes do not count. */
 const point = join(scene, "file-point");
 const log = join(scene, "file-changes");
@@ -17,23 +18,36 @@ const original = { ...fs };
 const own = fs as unknown as Calls;
 const promises = fs.promises as unknown as Calls;
 
-let count = 0;
+/** Files of hooks are changed at each run: names that differ only in a random part count once. */
+const known = new Set<string>();
 
-/** Whether this change is the one; all are noted. */
+const nameOf = (path: string): string =>
+  path.startsWith(places[1] ?? "") ? path.replaceAll(/\.\d+-\d+\.[^/.]*|[0-9a-f]{6,}/g, "*") : path;
+
+/** Whether this change is the one; all that count are noted. */
 function isPoint(name: string, args: readonly unknown[]): boolean {
-  const paths = args.slice(0, 2).map(String);
-  if (!paths.some((path) => path.startsWith(sources)) || !original.existsSync(point)) return false;
-  count += 1;
-  original.appendFileSync(log, `${name} ${paths[0]}\n`);
-  return count === Number(original.readFileSync(point, "utf8"));
+  if (name === "open" && !isWriting(args[1])) return false;
+  const paths = args.slice(0, /^(rename|symlink|copyFile)/.test(name) ? 2 : 1).map(String);
+  if (!paths.some((path) => places.some((place) => path.startsWith(place)))) return false;
+  if (!original.existsSync(point)) return false;
+  const change = `${name} ${nameOf(paths[0] ?? "")}`;
+  if (known.has(change)) return false;
+  known.add(change);
+  original.appendFileSync(log, `${change}\n`);
+  return known.size === Number(original.readFileSync(point, "utf8"));
 }
+
+const isWriting = (flags: unknown): boolean =>
+  typeof flags === "number"
+    ? (flags & (constants.O_WRONLY | constants.O_RDWR)) !== 0
+    : /[wa+]/.test(String(flags ?? "r"));
 
 /** What a change leaves that does not end: half a file, or a directory of which a part is deleted. */
 function spoil(name: string, path: PathLike): void {
   const stats = original.lstatSync(path, { throwIfNoEntry: false });
   if (/^(writeFile|copyFile)/.test(name) && stats !== undefined)
     original.truncateSync(path, Math.floor(stats.size / 2));
-  if (!name.startsWith("rm") || stats?.isDirectory() !== true) return;
+  if (name !== "rm" || stats?.isDirectory() !== true) return;
   const files = original.readdirSync(path, { recursive: true, withFileTypes: true });
   const file = files.find((each) => each.isFile());
   if (file !== undefined) original.rmSync(join(file.parentPath, file.name));
@@ -41,7 +55,20 @@ function spoil(name: string, path: PathLike): void {
 
 const end = (): void => void process.kill(process.pid, "SIGKILL");
 
-const CHANGES = ["rename", "mkdir", "rm", "symlink", "writeFile", "copyFile"];
+const CHANGES = [
+  "rename",
+  "mkdir",
+  "mkdtemp",
+  "rm",
+  "rmdir",
+  "unlink",
+  "symlink",
+  "open",
+  "writeFile",
+  "copyFile",
+  "chmod",
+  "chown",
+];
 
 for (const name of CHANGES) {
   const [now, later] = [own[`${name}Sync`] as Call, promises[name] as Call];

@@ -3,8 +3,8 @@ import type { PageState } from "./scene.ts";
 import { StaleApi, type Observation } from "./stale-api.ts";
 import type { Story } from "./story.ts";
 
-/** Flags with which lost events are found soon. */
-const CHECKS = ["--watch-check-interval=2s"];
+/** With which lost events are found soon. */
+const CHECKS = { WATCH_CHECK_INTERVAL: "2s" };
 /** The operator observes what is not so until that has happened so often, or for so long after it is ready. */
 const STRIKES = 4;
 const DISTORTED_MS = 10_000;
@@ -21,9 +21,10 @@ export async function observeWrongly(
   const api = new StaleApi(kind, roll);
   const furnish = async (pageState: PageState): Promise<void> => {
     pageState.proxy.distortion = api;
+    Object.assign(pageState.env, CHECKS);
     await story.furnish?.(pageState);
   };
-  const stage = await openStage({ ...story, args: [...(story.args ?? []), ...CHECKS], furnish });
+  const stage = await openStage({ ...story, furnish });
   api.isOver = false;
   const operator = await stage.play();
   // A first start, which takes its time; a start that the distortion holds up goes on after it.

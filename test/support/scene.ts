@@ -36,6 +36,8 @@ export interface PageState {
   readonly namespace: string;
   readonly proxy: FaultProxy;
   readonly cluster: Cluster;
+  /** Variables of each operator that is started from now on. */
+  readonly env: Record<string, string>;
   /** Makes a file; hooks (`*.sh`) and `enabled` scripts are executable. */
   readonly file: (path: string, text: string) => void;
   readonly remove: (path: string) => void;
@@ -98,10 +100,12 @@ export async function openScene(prefix: string, own?: Parameters<typeof clusterO
   file("helm", HELM);
   file("helm-runs", "");
   onTestFinished(() => endAll(dir));
+  const env: Record<string, string> = { SCENE: dir, REAL_HELM: helmUnderTest() };
   return {
     dir,
     namespace,
     proxy,
+    env,
     cluster: plane,
     file,
     remove: (path) => rmSync(join(dir, path), { recursive: true, force: true }),
@@ -115,7 +119,7 @@ export async function openScene(prefix: string, own?: Parameters<typeof clusterO
         helm: join(dir, "helm"),
         ...options,
         args: [`--tmp-dir=${join(dir, "tmp")}`, ...(options.args ?? [])],
-        env: { SCENE: dir, REAL_HELM: helmUnderTest(), ...options.env },
+        env: { ...env, ...options.env },
       }),
     configure: (data) => configure(plane, namespace, data),
     helmRuns: () => readFileSync(join(dir, "helm-runs"), "utf8").split("\n").filter(Boolean),

@@ -83,7 +83,6 @@ export const ACCOUNT_STORIES: readonly Story[] = [
   bareStory({
     ...story,
     name: "account-delete",
-    isLong: true,
     begins: (pageState) => lookAtTeam(pageState, begun),
     act: (pageState) => pageState.configure({ webEnabled: "false" }),
     look: (pageState) => lookAtTeam(pageState, [...begun, "afterDeleteHelm"]),

@@ -14,12 +14,12 @@ type Options = Parameters<PageState["start"]>[0];
  * which therefore need not be one that only an idle machine can keep.
  */
 function replica(pageState: PageState, name: string, options: Options = {}): Promise<OperatorProcess> {
-  return pageState.start({ ...options, args: ["--ha"], env: { ADDON_OPERATOR_POD: name } });
+  return pageState.start({ ...options, args: ["--ha"], env: { ...options.env, ADDON_OPERATOR_POD: name } });
 }
 
-/** A replica whose requests do not count. */
+/** A replica whose requests and files do not count. */
 const aside = (pageState: PageState, name: string): Promise<OperatorProcess> =>
-  replica(pageState, name, { kubeconfig: pageState.cluster.kubeconfig });
+  replica(pageState, name, { kubeconfig: pageState.cluster.kubeconfig, env: { NODE_OPTIONS: "" } });
 
 async function holder({ cluster, namespace }: PageState): Promise<string> {
   const { spec } = await cluster.json<{ spec: LeaseSpec }>(["get", "lease", LEASE, "-n", namespace]);

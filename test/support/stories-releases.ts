@@ -60,7 +60,7 @@ async function lookAtOwner({ cluster, namespace }: PageState): Promise<unknown> 
 
 /** What becomes of releases, in the order of a module's life. Each leaves a state that does not depend on the order of independent writes. */
 export const RELEASE_STORIES: readonly Story[] = [
-  { name: "install", takesLease: true, isOver: hasBoth },
+  { name: "install", isShort: true, takesLease: true, isOver: hasBoth },
   {
     name: "takeover",
     takesLease: true,
@@ -70,11 +70,13 @@ export const RELEASE_STORIES: readonly Story[] = [
   },
   {
     name: "upgrade",
+    isShort: true,
     act: ACTS.upgrade,
     isOver: (state) => hasBoth(state) && state.includes('"size":"2"'),
   },
   {
     name: "delete",
+    isShort: true,
     act: ACTS.delete,
     isOver: (state) => state.includes('"AddonModule app":"Disabled Current"'),
   },

@@ -173,7 +173,7 @@ const story = {
 const DAY_MS = 86_400_000;
 
 /** A CA and a certificate in the Secret, valid from and to so many days from now. */
-interface Seeded extends Pick<Story, "name" | "isLong"> {
+interface Seeded extends Pick<Story, "name"> {
   /** The CAs, the newest first; the last one signs. */
   readonly cas: readonly (readonly [from: number, to: number])[];
   readonly server: readonly [from: number, to: number];
@@ -217,7 +217,6 @@ function renewal(seeded: Seeded, expected: object): Story {
   return bareStory({
     ...story,
     name: seeded.name,
-    isLong: seeded.isLong === true,
     furnish,
     isRestart: true,
     act: async (pageState) => timeTravels.get(pageState)?.(),
@@ -250,13 +249,11 @@ export const WEBHOOK_STORIES: readonly Story[] = [
   bareStory({
     ...story,
     name: "webhook-add",
-    isLong: true,
     look: (pageState) => lookAtGate(pageState, "one"),
   }),
   bareStory({
     ...story,
     name: "webhook-change",
-    isLong: true,
     act: async (pageState) => {
       writeHook(pageState, "two");
       await converge(pageState);
@@ -286,7 +283,7 @@ export const WEBHOOK_STORIES: readonly Story[] = [
     { cas: 2, signedBy: 0, days: 90 },
   ),
   renewal(
-    { name: "certificate-ca", isLong: true, cas: [[-3000, 300]], server: [-130, 60], before: -100 },
+    { name: "certificate-ca", cas: [[-3000, 300]], server: [-130, 60], before: -100 },
     { cas: 2, signedBy: 1, days: 60 },
   ),
 ];

@@ -14,12 +14,10 @@ export interface Cast {
 export interface Story {
   readonly name: string;
   readonly args?: readonly string[];
-  /** Takes longer than its kind deserves at each change: only with LONG=1. */
-  readonly isLong?: boolean;
+  /** Played at each change of the code, and not only with LONG=1: all of these together take a minute. */
+  readonly isShort?: boolean;
   /** Has only the modules and hooks that `furnish` adds. */
   readonly isBare?: boolean;
-  /** Changes of its files below `sources` count, too (file-points.ts). */
-  readonly hasFiles?: boolean;
   /** Objects of the picture, as `KIND NAME`, that `look` shows in another way. */
   readonly hidden?: readonly string[];
   /** Adds files and objects to the scene before the first start. */
