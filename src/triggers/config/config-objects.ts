@@ -6,12 +6,13 @@
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
-import { canonicalJson, digest, oneLine, sleep, type Clock, type Logger } from "../../lib/index.ts";
+import { canonicalJson, digest, oneLine, type Clock, type Logger } from "../../lib/index.ts";
 import { CONFIG_MAPS, MANAGED_BY_OPERATOR, ObjectStore, SECRETS } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, isLater, isNotFound, mergePatch } from "../../kube/index.ts";
 import type { ConfigMap, KubeClient, Resource, Secret } from "../../kube/index.ts";
 import type { Subscription, Target, WatchHub } from "../../kube/index.ts";
 import { isJsonObject, objectOf, type JsonObject, type Overlay } from "../../model/index.ts";
+import { Loop } from "../../runtime/index.ts";
 
 /** Data of an object, by key. */
 type Texts<T extends string | null = string> = Readonly<Record<string, T>>;
@@ -201,7 +202,7 @@ type AcceptedConfigOptions = Pick<ConfigLocation, "client" | "logger" | "namespa
 };
 
 const CONTENT_KEY = "content.json.gz";
-const RETRY_MS = 10_000;
+const RETRY = { firstMs: 10_000, maxMs: 10_000 };
 /** Limit against a Secret that expands to endless content; a ConfigMap and its overlay contain at most 1 MiB each. */
 const MAX_DECODED_BYTES = 16 * 1024 * 1024;
 
@@ -212,16 +213,26 @@ const MAX_DECODED_BYTES = 16 * 1024 * 1024;
 export class AcceptedConfig {
   readonly #options: AcceptedConfigOptions;
   readonly #secret: Target;
-  /** The newest content that is not written yet. */
-  #pending: AcceptedContent | undefined;
+  /** The content that was accepted last. */
+  #accepted: AcceptedContent | undefined;
   #writtenDigest: string | undefined;
-  #isWriting = false;
-  readonly #abortController = new AbortController();
+  readonly #loop: Loop;
 
   constructor(options: AcceptedConfigOptions) {
     this.#options = options;
     const { namespace, name } = options;
     this.#secret = { resource: SECRETS, namespace, name: `addon-operator-${name}-accepted` };
+    this.#loop = new Loop({
+      clock: options.clock,
+      run: () => this.#writeAccepted(),
+      retry: RETRY,
+      onEnd: (error) => {
+        if (error === undefined) return;
+        const message =
+          "The accepted content of the ConfigMap cannot be saved in its Secret; the write is retried";
+        options.logger.warn(message, { secret: this.#secret.name, error: oneLine(error) });
+      },
+    });
   }
 
   /** Reads the stored content; undefined if nothing is stored. Throws ApiError, ConnectionError, and Error if the stored content cannot be decoded. */
@@ -241,45 +252,25 @@ export class AcceptedConfig {
 
   /** Writes accepted content in the background and retries until it is written. Only the leader may call it. */
   save(content: AcceptedContent): void {
-    this.#pending = content;
-    if (!this.#isWriting) void this.#writePending();
+    this.#accepted = content;
+    this.#loop.trigger();
   }
 
   /** Drops content that is not written yet. */
   close(): void {
-    this.#abortController.abort();
+    this.#loop.close();
   }
 
-  /** Writes until nothing is pending. After a failure, retries later with the same content, or with newer content if there is any. */
-  async #writePending(): Promise<void> {
-    const { signal } = this.#abortController;
-    this.#isWriting = true;
-    while (this.#pending !== undefined && !signal.aborted) {
-      const content = this.#pending;
-      this.#pending = undefined;
-      if (await this.#tryToWrite(content)) continue;
-      this.#pending ??= content;
-      await sleep(this.#options.clock, RETRY_MS, signal);
-    }
-    this.#isWriting = false;
-  }
-
-  /** Writes the content unless it is stored already. Logs an error and returns false if it cannot be written. */
-  async #tryToWrite({ data, overlay }: AcceptedContent): Promise<boolean> {
+  /** Writes the newest content unless it is stored already. */
+  async #writeAccepted(): Promise<void> {
+    if (this.#accepted === undefined) return;
+    const { data, overlay } = this.#accepted;
     // Sorted keys: equal content has an equal digest.
     const text = canonicalJson({ data: { ...data }, ...(overlay && { overlay: { ...overlay } }) });
     const contentDigest = digest(text);
-    if (contentDigest === this.#writtenDigest) return true;
-    try {
-      await this.#writeSecret((await promisify(gzip)(text)).toString("base64"));
-      this.#writtenDigest = contentDigest;
-      return true;
-    } catch (error) {
-      const message =
-        "The accepted content of the ConfigMap cannot be saved in its Secret; the write is retried";
-      this.#options.logger.warn(message, { secret: this.#secret.name, error: oneLine(error) });
-      return false;
-    }
+    if (contentDigest === this.#writtenDigest) return;
+    await this.#writeSecret((await promisify(gzip)(text)).toString("base64"));
+    this.#writtenDigest = contentDigest;
   }
 
   /** Patches the Secret; creates it if it does not exist. */

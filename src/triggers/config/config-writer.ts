@@ -6,6 +6,7 @@
 
 import { ApiError, ConnectionError, isAlreadyExists, isConflict, retryConflicts } from "../../kube/index.ts";
 import { describeOverlay, type Overlay, type Section } from "../../model/index.ts";
+import { serialize } from "../../runtime/index.ts";
 import type { State } from "../../state/index.ts";
 import {
   checkPatchedConfig,
@@ -46,7 +47,8 @@ interface Edit {
 /** Saves hooks' patches one after another; each write changes exactly one key. */
 export class ConfigWriter {
   readonly #options: ConfigWriterOptions;
-  #lastWrite: Promise<unknown> = Promise.resolve();
+  /** Runs work after all earlier writes have ended. */
+  readonly serialize = serialize();
   #isWriting = false;
 
   constructor(options: ConfigWriterOptions) {
@@ -70,13 +72,6 @@ export class ConfigWriter {
         this.#options.onWriteEnd();
       }
     });
-  }
-
-  /** Runs `work` after all earlier writes have ended. */
-  serialize<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#lastWrite.then(work);
-    this.#lastWrite = result.catch(() => {});
-    return result;
   }
 
   /**

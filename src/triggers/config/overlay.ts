@@ -17,8 +17,9 @@ import {
   SECRETS,
 } from "../../kube/index.ts";
 import type { ConfigMap, Target } from "../../kube/index.ts";
-import { oneLine, type Clock, type Logger, type Timer } from "../../lib/index.ts";
+import { oneLine, type Clock, type Logger } from "../../lib/index.ts";
 import { describeOverlay, type Overlay } from "../../model/index.ts";
+import { Loop, type RunInTurn } from "../../runtime/index.ts";
 import {
   CREATED_BY_OPERATOR,
   toBase64Data,
@@ -30,7 +31,7 @@ import {
 const MOVED_FROM = "addon-operator.io/moved-from";
 /** The ConfigMap may change between copy and delete, which is a conflict. */
 const MAX_CONFLICT_TRIES = 5;
-const RESTORE_RETRY_MS = 5000;
+const RESTORE_RETRY = { firstMs: 5000, maxMs: 5000 };
 
 /**
  * Moves the content of a former overlay ConfigMap into the overlay Secret of the same name: copies the content, then deletes
@@ -105,48 +106,55 @@ interface OverlayRestorerOptions {
   readonly overlay: Overlay;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly serialize: (work: () => Promise<void>) => Promise<void>;
+  readonly serialize: RunInTurn;
 }
 
 /** Writes the overlay again from memory when a user deletes it: it belongs to the operator. */
 export class OverlayRestorer {
   readonly #options: OverlayRestorerOptions;
-  #isClosed = false;
-  #timer: Timer | undefined;
+  readonly #loop: Loop;
 
   constructor(options: OverlayRestorerOptions) {
     this.#options = options;
+    const { clock, logger, overlay, serialize } = options;
+    this.#loop = new Loop({
+      clock,
+      // After the hook writes that are under way.
+      run: (signal) => serialize(() => this.#restore(signal)),
+      retry: RESTORE_RETRY,
+      onEnd: (error) => {
+        if (error === undefined) return;
+        const fields = { overlay: describeOverlay(overlay), error: oneLine(error) };
+        logger.warn("The overlay cannot be written", fields);
+      },
+    });
   }
 
-  /** Writes the overlay again if it is missing, after the hook writes that are under way. */
+  /** Writes the overlay again if it is missing. After an error, tries again later. */
   restoreIfMissing(): void {
-    const { objects, overlay, serialize } = this.#options;
-    if (objects.getLatest(overlay.name) === undefined) void serialize(() => this.#restore());
+    const { objects, overlay } = this.#options;
+    if (objects.getLatest(overlay.name) === undefined) this.#loop.trigger();
   }
 
   close(): void {
-    this.#isClosed = true;
-    this.#timer?.cancel();
+    this.#loop.close();
   }
 
-  /** Creates the missing overlay with its last known content. After an error, tries again later. */
-  async #restore(): Promise<void> {
-    if (this.#isClosed) return;
-    const { objects, overlay, clock, logger } = this.#options;
+  /** Creates the missing overlay with its last known content. */
+  async #restore(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    const { objects, overlay, logger } = this.#options;
     const { data = {} } = objects.getLastKnown(overlay.name) ?? {};
     // A hook's write that this call has waited for may have created it.
     const exists = objects.getLatest(overlay.name) !== undefined;
-    const overlayName = describeOverlay(overlay);
     if (exists || Object.keys(data).length === 0) return;
     try {
       await objects.create(overlay.name, data);
-      logger.info("The overlay was deleted; it is written again from memory", { overlay: overlayName });
+      logger.info("The overlay was deleted; it is written again from memory", {
+        overlay: describeOverlay(overlay),
+      });
     } catch (error) {
-      if (isAlreadyExists(error)) return;
-      logger.warn("The overlay cannot be written", { overlay: overlayName, error: oneLine(error) });
-      if (this.#isClosed) return;
-      this.#timer?.cancel();
-      this.#timer = clock.setTimer(RESTORE_RETRY_MS, () => this.restoreIfMissing());
+      if (!isAlreadyExists(error)) throw error;
     }
   }
 }

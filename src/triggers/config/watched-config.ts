@@ -148,7 +148,7 @@ export class WatchedConfig {
         ...this.#options,
         overlay,
         objects: this.#objects,
-        serialize: (work) => this.#writer.serialize(work),
+        serialize: this.#writer.serialize,
       });
       const onOverlayChange = (): void => {
         this.#throttle.trigger();

@@ -36,13 +36,16 @@ function world(stored?: Record<string, string>) {
 
 describe("content that was accepted", () => {
   it("is read back as it was kept, and written once", async () => {
-    const { lab, accepted } = world();
+    const { lab, clock, accepted } = world();
     const content = { data: { app: `password: ${SECRET}` }, overlay: { app: "a: 1" } };
     expect(await accepted.read()).toBeUndefined();
     accepted.save(content);
+    await clock.advance(0);
     await expect.poll(() => accepted.read()).toEqual(content);
     accepted.save(content);
+    await clock.advance(0);
     accepted.save({ data: {}, overlay: undefined });
+    await clock.advance(0);
     await expect.poll(() => accepted.read()).toEqual({ data: {} });
     expect(lab.requests.map(({ method }) => method)).toEqual(["POST", "PATCH"]);
   });
@@ -51,6 +54,7 @@ describe("content that was accepted", () => {
     const { lab, clock, accepted } = world();
     lab.fails = true;
     accepted.save({ data: { app: SECRET }, overlay: undefined });
+    await clock.advance(0);
     await expect.poll(() => lab.logged).toHaveLength(1);
     accepted.save({ data: { app: "b" }, overlay: undefined });
     lab.fails = false;

@@ -313,7 +313,7 @@ describe("an overlay", () => {
     await followed.refresh();
     await followed.watch();
     lose("over")();
-    await settle();
+    await clock.advance(0);
     expect(logged.map(([, text]) => text)).toContain("The overlay cannot be written");
     followed.close();
     expect(clock.timers).toBe(0);
