@@ -31,5 +31,12 @@ export { listObjects } from "./watch/list.ts";
 export type { Subscription, WatchConsumer } from "./watch/consumer.ts";
 export { WatchHub } from "./watch/hub.ts";
 export { ObjectStore, toStoredObject, type StoredObject } from "./watch/store.ts";
-export { EARLIEST_VERSION, isLater, formatLabelSelector, objectKey, splitKey } from "./watch/watch-spec.ts";
+export {
+  EARLIEST_VERSION,
+  isLater,
+  formatLabelSelector,
+  objectKey,
+  splitKey,
+  toNamedSpec,
+} from "./watch/watch-spec.ts";
 export type { ObjectKey, WatchSpec, WatchedObject } from "./watch/watch-spec.ts";

@@ -10,6 +10,7 @@ import {
   isNotFound,
   listObjects,
   ObjectStore,
+  toNamedSpec,
   toStoredObject,
   type ConfigMap,
   type KubeAccess,
@@ -219,7 +220,7 @@ export function watchConfigMap(
   changed: () => void,
 ): { close(): void } {
   const store = new ObjectStore({ toStored: toStoredObject });
-  const spec = { resource: CONFIG_MAPS, namespace, fieldSelector: `metadata.name=${name}` };
+  const spec = toNamedSpec(CONFIG_MAPS, { namespace, name });
   return store.watch(hub, spec, {
     onChange: changed,
     onError: (error) => {

@@ -6,9 +6,15 @@
 
 import { openWhilePermitted } from "../bindings/index.ts";
 import type { AccountPermissions } from "../hooks/index.ts";
-import { toStoredObject, MissingKindError, MissingPermissionsError, ObjectStore } from "../kube/index.ts";
+import {
+  MissingKindError,
+  MissingPermissionsError,
+  ObjectStore,
+  toNamedSpec,
+  toStoredObject,
+} from "../kube/index.ts";
 import type { KindFinder, Resource, Subscription, WatchHub, StoredObject } from "../kube/index.ts";
-import { compileCel, oneLine, TOO_LONG, type CelTest, type Clock, type Timer } from "../lib/index.ts";
+import { compileCel, oneLine, Timers, TOO_LONG, type CelTest, type Clock } from "../lib/index.ts";
 import {
   conditionOf,
   mayHaveAccount,
@@ -17,6 +23,7 @@ import {
   type RequiredObject,
   type Tree,
 } from "../model/index.ts";
+import { WatchedSet } from "../runtime/index.ts";
 import type { State } from "../state/index.ts";
 
 interface RequiredObjectsOptions {
@@ -47,7 +54,6 @@ interface RequiredWatch extends RequiredByModule {
   /** Contains the object if it exists. */
   store: ObjectStore<StoredObject>;
   subscription: Subscription | undefined;
-  timer: Timer | undefined;
   /** Time of the last check (monotonic ms); 0 = none. */
   checkedAt: number;
 }
@@ -55,25 +61,27 @@ interface RequiredWatch extends RequiredByModule {
 /** Watches each object that an enabled module requires, by name, and records whether it meets the requirement. */
 export class RequiredObjects {
   readonly #options: RequiredObjectsOptions;
-  readonly #watches = new Map<string, RequiredWatch>();
+  readonly #watches = new WatchedSet((key, required: RequiredByModule) => this.#startWatch(key, required));
+  /** The next check of an object, by key of its watch. */
+  readonly #timers: Timers<string>;
   #knownTree: Tree | undefined;
   /** Names of the modules in `#knownTree` that require objects: cached, because every change of the state needs them. */
   #modulesWithRequirements: readonly string[] = [];
 
   constructor(options: RequiredObjectsOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
     options.state.onChange(() => this.#updateWatches());
   }
 
   /** Opens and closes watches, so that exactly the objects that enabled modules require are watched. */
   #updateWatches(): void {
-    const required = this.#collectRequiredObjects();
-    for (const [key, watch] of this.#watches) if (!required.has(key)) this.#stopWatch(key, watch);
-    for (const [key, each] of required) if (!this.#watches.has(key)) this.#startWatch(key, each);
+    this.#watches.watchOnly(this.#collectRequiredObjects());
   }
 
   close(): void {
-    for (const [key, watch] of this.#watches) this.#stopWatch(key, watch);
+    this.#watches.close();
+    this.#timers.close();
   }
 
   /** Collects the objects that enabled modules require, by `requiredKey`. */
@@ -97,21 +105,20 @@ export class RequiredObjects {
   }
 
   /** Begins to watch an object; it has no finding before the first check. */
-  #startWatch(key: string, required: RequiredByModule): void {
+  #startWatch(key: string, required: RequiredByModule): { close(): void } {
     const watch: RequiredWatch = {
       ...required,
       abortController: new AbortController(),
       test: undefined,
       store: createStore(),
       subscription: undefined,
-      timer: undefined,
       checkedAt: 0,
     };
-    this.#watches.set(key, watch);
     // It rejects only if the CEL expression of the requirement does not compile: it retries all other errors itself.
     void this.#findKindAndWatch(key, watch).catch(() =>
       this.#recordFinding(key, "has an expression that cannot be compiled"),
     );
+    return { close: () => this.#stopWatch(key, watch) };
   }
 
   /**
@@ -146,8 +153,7 @@ export class RequiredObjects {
     };
     const open = (): void => void (watch.subscription = this.#subscribe(key, watch, resource));
     const close = (): void => {
-      watch.timer?.cancel();
-      watch.timer = undefined;
+      this.#timers.cancel(key);
       watch.subscription?.close();
       watch.store = createStore();
     };
@@ -168,12 +174,9 @@ export class RequiredObjects {
   /** Watches the object by name: its metadata alone if only its existence is required. */
   #subscribe(key: string, watch: RequiredWatch, resource: Resource): Subscription {
     const { name, namespace = this.#options.namespace, condition, cel } = watch.object;
-    const spec = {
-      resource,
-      namespace: resource.namespaced ? namespace : undefined,
-      fieldSelector: `metadata.name=${name}`,
-      metadataOnly: condition === undefined && cel === undefined,
-    };
+    const place = { name, namespace: resource.namespaced ? namespace : undefined };
+    const metadataOnly = condition === undefined && cel === undefined;
+    const spec = { ...toNamedSpec(resource, place), metadataOnly };
     return watch.store.watch(this.#options.hub, spec, {
       onChange: () => this.#checkObject(key, watch),
       onSynced: () => this.#checkObject(key, watch),
@@ -187,9 +190,8 @@ export class RequiredObjects {
 
   /** Checks the object now. If the last check was less than MIN_CHECK_INTERVAL_MS ago, checks it when that time is over. */
   #checkObject(key: string, watch: RequiredWatch): void {
-    const isScheduled = watch.timer !== undefined;
     // Before the first list is complete, a missing object may only be late.
-    if (!watch.store.isSynced || isScheduled) return;
+    if (!watch.store.isSynced || this.#timers.has(key)) return;
     const { clock } = this.#options;
     const waitMs = watch.checkedAt + MIN_CHECK_INTERVAL_MS - clock.monotonic();
     if (watch.checkedAt > 0 && waitMs > 0) return this.#scheduleCheck(waitMs, key, watch);
@@ -202,10 +204,7 @@ export class RequiredObjects {
   }
 
   #scheduleCheck(ms: number, key: string, watch: RequiredWatch): void {
-    watch.timer = this.#options.clock.setTimer(ms, () => {
-      watch.timer = undefined;
-      this.#checkObject(key, watch);
-    });
+    this.#timers.set(key, ms, () => this.#checkObject(key, watch));
   }
 
   /** Records why an object does not meet the requirement; undefined = it does. Ignores late results of closed watches. */
@@ -221,8 +220,7 @@ export class RequiredObjects {
   #stopWatch(key: string, watch: RequiredWatch): void {
     watch.abortController.abort();
     watch.subscription?.close();
-    watch.timer?.cancel();
-    this.#watches.delete(key);
+    this.#timers.cancel(key);
     const objects = new Map(this.#options.state.view.objects);
     if (objects.delete(key)) this.#options.state.record("factsObserved", { objects });
   }

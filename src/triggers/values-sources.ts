@@ -13,10 +13,12 @@ import {
   MissingPermissionsError,
   ObjectStore,
   SECRETS,
+  toNamedSpec,
 } from "../kube/index.ts";
 import type { ConfigMap, KubeClient, Subscription, WatchHub } from "../kube/index.ts";
 import { oneLine, type Clock, type Logger } from "../lib/index.ts";
 import type { JsonObject } from "../model/index.ts";
+import { WatchedSet } from "../runtime/index.ts";
 import type { State } from "../state/index.ts";
 import type { SourceContent, SourceObject } from "../values/index.ts";
 
@@ -34,18 +36,11 @@ interface VersionedData {
   readonly data: Readonly<Record<string, Uint8Array>>;
 }
 
-/** The watch of one object. */
-interface SourceWatch {
-  readonly object: SourceObject;
-  readonly abortController: AbortController;
-  subscription: Subscription | undefined;
-}
-
 /** Watches each Secret and ConfigMap that the values refer to, by name, and records its content. References to one object share a watch. */
 export class ValuesSources {
   readonly #options: ValuesSourcesOptions;
   /** By `id` of the object. */
-  readonly #watches = new Map<string, SourceWatch>();
+  readonly #watches = new WatchedSet((_, object: SourceObject) => this.#startWatch(object));
   #watchedObjects: readonly SourceObject[] = [];
   #loggedIssues: ReadonlySet<string> = new Set();
 
@@ -58,8 +53,7 @@ export class ValuesSources {
   }
 
   close(): void {
-    for (const watch of this.#watches.values()) closeWatch(watch);
-    this.#watches.clear();
+    this.#watches.close();
   }
 
   /** Opens and closes watches, so that exactly the objects that the values refer to are watched. */
@@ -68,16 +62,10 @@ export class ValuesSources {
     const { neededObjects } = state.values.sources;
     // The state replaces the list when it changes.
     if (neededObjects === this.#watchedObjects) return;
+    const before = this.#watchedObjects;
     this.#watchedObjects = neededObjects;
-    const neededIds = new Set(neededObjects.map(({ id }) => id));
-    for (const [id, watch] of this.#watches) {
-      if (neededIds.has(id)) continue;
-      closeWatch(watch);
-      this.#watches.delete(id);
-      // The state forgets the content.
-      state.inputs.recordSource(id, undefined);
-    }
-    for (const object of neededObjects) if (!this.#watches.has(object.id)) this.#startWatch(object);
+    this.#watches.watchOnly(new Map(neededObjects.map((object) => [object.id, object])));
+    for (const { id } of before) if (!this.#watches.has(id)) state.inputs.recordSource(id, undefined);
   }
 
   /** Logs each issue when it begins. An issue is an object that was lost or became unusable, while its last good content stays in force. */
@@ -88,19 +76,14 @@ export class ValuesSources {
     this.#loggedIssues = new Set(issues);
   }
 
-  #startWatch(object: SourceObject): void {
-    const watch: SourceWatch = { object, abortController: new AbortController(), subscription: undefined };
-    this.#watches.set(object.id, watch);
-    const check = createPermissionCheck(object, this.#options.accessOf);
-    if (check === undefined) watch.subscription = this.#subscribe(object);
-    else void this.#watchWhilePermitted(watch, check);
-  }
-
   /** Watches the object, while the account of the module may get it, until the watch is closed. */
-  async #watchWhilePermitted(watch: SourceWatch, check: () => Promise<void>): Promise<void> {
-    const { object, abortController } = watch;
+  #startWatch(object: SourceObject): { close(): void } {
+    const check = createPermissionCheck(object, this.#options.accessOf);
+    if (check === undefined) return this.#subscribe(object);
     const { state, clock } = this.#options;
+    const abortController = new AbortController();
     const { signal } = abortController;
+    let subscription: Subscription | undefined;
     const onRefused = (error: Error): void => {
       if (signal.aborted) return;
       const isUnknown = state.values.sources.findContent(object.id) === undefined;
@@ -108,14 +91,20 @@ export class ValuesSources {
       if (isUnknown || error instanceof MissingPermissionsError)
         state.inputs.recordSource(object.id, toUnreadableContent(error));
     };
-    await openWhilePermitted(
+    void openWhilePermitted(
       { check, clock, signal },
       {
-        open: () => void (watch.subscription = this.#subscribe(object)),
-        close: () => watch.subscription?.close(),
+        open: () => void (subscription = this.#subscribe(object)),
+        close: () => subscription?.close(),
         onRefused,
       },
     );
+    return {
+      close() {
+        abortController.abort();
+        subscription?.close();
+      },
+    };
   }
 
   /** Watches one object and records its content, or that it is missing or cannot be read. */
@@ -130,8 +119,7 @@ export class ValuesSources {
       const content = store.get(`${namespace}/${name}`) ?? MISSING;
       state.inputs.recordSource(id, content);
     };
-    const spec = { resource, namespace, fieldSelector: `metadata.name=${name}` };
-    return store.watch(hub, spec, {
+    return store.watch(hub, toNamedSpec(resource, object), {
       onChange: recordContent,
       onSynced: recordContent,
       onError: (error) => {
@@ -142,11 +130,6 @@ export class ValuesSources {
       },
     });
   }
-}
-
-function closeWatch({ abortController, subscription }: SourceWatch): void {
-  abortController.abort();
-  subscription?.close();
 }
 
 /** A check whether the account of the module that lists the object may get it; undefined if no account counts. */

@@ -17,6 +17,14 @@ export interface WatchSpec {
   readonly keepManagedFields?: boolean | undefined;
 }
 
+/** The spec that selects one object by its name. */
+export function toNamedSpec(
+  resource: Resource,
+  { namespace, name }: { readonly namespace?: string | undefined; readonly name: string },
+): WatchSpec {
+  return { resource, namespace, fieldSelector: `metadata.name=${name}` };
+}
+
 /** An object as it comes from the API server, with `apiVersion` and `kind` also where a list omits them. */
 export interface WatchedObject extends JsonObject {
   apiVersion: string;

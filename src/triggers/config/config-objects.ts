@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
 import { canonicalJson, digest, oneLine, type Clock, type Logger } from "../../lib/index.ts";
-import { CONFIG_MAPS, MANAGED_BY_OPERATOR, ObjectStore, SECRETS } from "../../kube/index.ts";
+import { CONFIG_MAPS, MANAGED_BY_OPERATOR, ObjectStore, SECRETS, toNamedSpec } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, isLater, isNotFound, mergePatch } from "../../kube/index.ts";
 import type { ConfigMap, KubeClient, Resource, Secret } from "../../kube/index.ts";
 import type { Subscription, Target, WatchHub } from "../../kube/index.ts";
@@ -107,21 +107,17 @@ export class ConfigObjects {
     const cachedObject = this.#getOrCreateEntry(name);
     const { resource, store } = cachedObject;
     cachedObject.onChange = onChange;
-    return store.watch(
-      hub,
-      { resource, namespace, fieldSelector: `metadata.name=${name}` },
-      {
-        onChange: (now, before) => {
-          if (now === undefined && before !== undefined) cachedObject.lastDeleted = before;
-          onChange();
-        },
-        onError: (error) => {
-          onWatchError?.(`${resource.kind} ${name}`, error);
-          if (error !== undefined)
-            logger.warn(`${resource.kind} cannot be watched`, { name, error: oneLine(error) });
-        },
+    return store.watch(hub, toNamedSpec(resource, { namespace, name }), {
+      onChange: (now, before) => {
+        if (now === undefined && before !== undefined) cachedObject.lastDeleted = before;
+        onChange();
       },
-    );
+      onError: (error) => {
+        onWatchError?.(`${resource.kind} ${name}`, error);
+        if (error !== undefined)
+          logger.warn(`${resource.kind} cannot be watched`, { name, error: oneLine(error) });
+      },
+    });
   }
 
   /** The cache of the object with this name; created on first use. */

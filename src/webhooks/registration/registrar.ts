@@ -1,11 +1,18 @@
 /** Registers webhooks at the API server, and keeps them registered as their owners want. Owners are hooks, and the operator itself. */
 
 import { CLUSTER_ROLE_BINDINGS, CUSTOM_RESOURCE_DEFINITIONS, SERVICES } from "../../kube/index.ts";
-import { apiVersionOf, get, getMetadata, ignoreNotFound, isForbidden } from "../../kube/index.ts";
-import type { Resource, Subscription, WatchHub, WatchedObject } from "../../kube/index.ts";
+import {
+  apiVersionOf,
+  get,
+  getMetadata,
+  ignoreNotFound,
+  isForbidden,
+  toNamedSpec,
+} from "../../kube/index.ts";
+import type { Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
-import { Loop } from "../../runtime/index.ts";
+import { Loop, WatchedSet } from "../../runtime/index.ts";
 import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ContestedObjects } from "./contested-objects.ts";
 import { ConversionObjects, listConvertedCrds } from "./conversion-objects.ts";
@@ -24,6 +31,12 @@ export interface RegistrarOptions extends RegistrationOptions {
   readonly onIssues: (issues: readonly string[]) => void;
 }
 
+/** An object of the whole cluster. */
+interface ClusterObject {
+  readonly resource: Resource;
+  readonly name: string;
+}
+
 /** Time until a missing Service or owner is looked up again. */
 const TARGET_CHECK_MS = 10_000;
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
@@ -40,7 +53,7 @@ export class Registrar {
   readonly #wanted = new Map<string, OwnedWebhooks>();
   readonly #admission: AdmissionObjects;
   readonly #conversion: ConversionObjects;
-  readonly #watches: NamedWatches;
+  readonly #watches: WatchedSet<ClusterObject>;
   readonly #loop: Loop;
   /** CRDs whose conversion webhook must be removed. */
   readonly #withdrawn = new Set<string>();
@@ -75,7 +88,12 @@ export class Registrar {
         else this.#conversionIssues.set(crdName, issue);
       },
     });
-    this.#watches = new NamedWatches(options.hub, () => this.#loop.trigger());
+    const onChange = (): void => this.#loop.trigger();
+    const ignore = (): void => {};
+    const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
+    this.#watches = new WatchedSet((_, object) =>
+      options.hub.subscribe({ ...toNamedSpec(object.resource, object), metadataOnly: true }, consumer),
+    );
     this.#loop = new Loop({
       clock: options.clock,
       run: () => this.#applyWanted(),
@@ -144,10 +162,11 @@ export class Registrar {
     if (this.#isComplete && !this.#hasFoundFormer) await this.#findFormerConversions();
     const conversions = mayAdd ? owners.flatMap((each) => each.conversions ?? []) : [];
     const crds = [...conversions.map(({ crdName }) => crdName), ...this.#withdrawn];
-    this.#watches.watchOnly([
+    const objects: ClusterObject[] = [
       ...this.#admission.objects,
       ...crds.map((name) => ({ resource: CUSTOM_RESOURCE_DEFINITIONS, name })),
-    ]);
+    ];
+    this.#watches.watchOnly(new Map(objects.map((each) => [`${each.resource.plural}/${each.name}`, each])));
     this.#refusals.clear();
     const admission = owners.flatMap(({ group, admission: list = [] }) =>
       list.map((webhook) => ({ ...webhook, group })),
@@ -214,43 +233,5 @@ export class Registrar {
     this.#reportedIssues = issues.join("\n");
     for (const issue of issues) this.#options.logger.warn("Webhooks are not registered as wanted", { issue });
     this.#options.onIssues(issues);
-  }
-}
-
-/** Watches single objects by their names, for changes by any client. */
-class NamedWatches {
-  readonly #hub: WatchHub;
-  readonly #onChange: () => void;
-  readonly #watches = new Map<string, Subscription>();
-  #isClosed = false;
-
-  /** Calls `onChange` when a watched object is created, changed or deleted. */
-  constructor(hub: WatchHub, onChange: () => void) {
-    this.#hub = hub;
-    this.#onChange = onChange;
-  }
-
-  /** Watches these objects and no others. */
-  watchOnly(objects: readonly { readonly resource: Resource; readonly name: string }[]): void {
-    if (this.#isClosed) return;
-    const wanted = new Map(objects.map((object) => [`${object.resource.plural}/${object.name}`, object]));
-    for (const [key, watch] of this.#watches) {
-      if (wanted.has(key)) continue;
-      watch.close();
-      this.#watches.delete(key);
-    }
-    const ignore = (): void => {};
-    const onChange = this.#onChange;
-    const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
-    for (const [key, { resource, name }] of wanted) {
-      if (this.#watches.has(key)) continue;
-      const spec = { resource, fieldSelector: `metadata.name=${name}`, metadataOnly: true };
-      this.#watches.set(key, this.#hub.subscribe(spec, consumer));
-    }
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    for (const watch of this.#watches.values()) watch.close();
   }
 }
