@@ -5,7 +5,8 @@
 
 import { watch } from "node:fs";
 
-import type { Clock, Failures, Logger, Timer } from "../../lib/index.ts";
+import { Timers, type Clock, type Failures, type Logger } from "../../lib/index.ts";
+import { Loop } from "../../runtime/index.ts";
 import type { State } from "../../state/index.ts";
 import { DirWatches, type WatchDirectory } from "./dir-watches.ts";
 import { scan, SCAN_LIMITS } from "./scan.ts";
@@ -13,6 +14,7 @@ import type { ScanLimits, SourceDirs, Fingerprint, Fingerprints } from "./scan.t
 
 /** Least time between two polls, where the kernel has no watches left. */
 const POLL_MS = 2000;
+const RETRY = { firstMs: POLL_MS, maxMs: POLL_MS };
 /** The pause between two polls is this many times as long as a poll, so that polling takes at most 2 % of the time. */
 const POLL_PAUSE_FACTOR = 50;
 
@@ -47,8 +49,11 @@ export class WatchedFiles {
   #reportedFingerprints: Fingerprints = new Map();
   /** Result of the previous poll; undefined while the kernel has watches. */
   #lastPoll: Fingerprints | undefined;
-  #timer: Timer | undefined;
-  #isScanning = false;
+  /** Scans. */
+  readonly #loop: Loop;
+  readonly #timers: Timers<"settled">;
+  /** The first scan has ended. */
+  #isStarted = false;
   readonly #warnedEntries = new Set<string>();
   #isClosed = false;
 
@@ -59,6 +64,15 @@ export class WatchedFiles {
       onLimit: (code) => this.#startPolling(code),
       watch: options.watch ?? watch,
     });
+    this.#timers = new Timers(options.clock);
+    this.#loop = new Loop({
+      clock: options.clock,
+      run: () => this.#scanWhatIsDue(),
+      retry: RETRY,
+      onEnd: (error) => {
+        if (error !== undefined && this.#isStarted) options.failures.report("files", error);
+      },
+    });
   }
 
   get #isPolling(): boolean {
@@ -67,14 +81,13 @@ export class WatchedFiles {
 
   /** Starts to watch; resolves after the first scan, whose result counts as known to the state. */
   async start(): Promise<void> {
-    await this.#runScan(async () => {
-      this.#reportedFingerprints = await this.#scan(() => true);
-    });
+    await this.#loop.flush();
   }
 
   close(): void {
     this.#isClosed = true;
-    this.#timer?.cancel();
+    this.#loop.close();
+    this.#timers.close();
     this.#watches.close();
   }
 
@@ -100,31 +113,27 @@ export class WatchedFiles {
     this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, impossible);
   }
 
-  /** Schedules the scan of settled entries. A scan under way schedules the next one at its end; polling has its own rhythm. */
+  /** Schedules the scan of settled entries, and postpones it after further changes; polling has its own rhythm. */
   #scheduleScan(): void {
-    if (this.#isScanning || this.#isClosed || this.#isPolling) return;
+    const waitMs = this.#msUntilSettled;
+    if (waitMs !== undefined && !this.#isPolling)
+      this.#timers.set("settled", waitMs, () => this.#loop.trigger());
+  }
+
+  /** Time until the changed entries have settled; undefined without any. */
+  get #msUntilSettled(): number | undefined {
     const { dueAt } = this.#debouncer;
-    if (dueAt !== undefined)
-      this.#runLater(dueAt - this.#options.clock.monotonic(), () => this.#scanSettled());
+    return dueAt === undefined ? undefined : dueAt - this.#options.clock.monotonic();
   }
 
-  /** Sets the only timer: a later call replaces an earlier one. */
-  #runLater(ms: number, act: () => Promise<void>): void {
-    const { clock, failures } = this.#options;
-    this.#timer?.cancel();
-    if (!this.#isClosed)
-      this.#timer = clock.setTimer(ms, () => failures.callAndReport("files", () => this.#runScan(act)));
-  }
-
-  /** Runs a scan; no other one is scheduled before its end. */
-  async #runScan(act: () => Promise<void>): Promise<void> {
-    this.#isScanning = true;
-    try {
-      await act();
-    } finally {
-      this.#isScanning = false;
-      this.#scheduleScan();
-    }
+  /** Scans all entries at the start and when polling, otherwise the ones that have settled. Returns the time until the next poll. */
+  async #scanWhatIsDue(): Promise<number | void> {
+    if (!this.#isStarted) {
+      this.#reportedFingerprints = await this.#scan(() => true);
+      this.#isStarted = true;
+    } else if (this.#isPolling) return this.#poll();
+    else if ((this.#msUntilSettled ?? 1) <= 0) await this.#scanSettled();
+    this.#scheduleScan();
   }
 
   /** Scans the entries that have settled. If a modules directory itself has changed, scans all its entries. */
@@ -137,8 +146,11 @@ export class WatchedFiles {
     this.#reportChanges(await this.#scan(isStale));
   }
 
-  /** Scans all entries, without kernel watches. An entry has settled if two polls in a row find the same fingerprint. */
-  async #poll(): Promise<void> {
+  /**
+   * Scans all entries, without kernel watches. An entry has settled if two polls in a row find the same fingerprint. Returns the time until the
+   * next poll.
+   */
+  async #poll(): Promise<number> {
     const { clock } = this.#options;
     const startedAt = clock.monotonic();
     const previous = this.#lastPoll ?? new Map();
@@ -148,8 +160,7 @@ export class WatchedFiles {
     unsettled.forEach((entry) => this.#withdrawReport(entry));
     // Unsettled entries count as unchanged until the next poll.
     this.#reportChanges(keepPrevious(current, this.#reportedFingerprints, unsettled));
-    const pauseMs = Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - startedAt));
-    this.#runLater(pauseMs, () => this.#poll());
+    return Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - startedAt));
   }
 
   /** Reports the entries whose content differs from the last report: modules by name, or "all" if discovery or other modules may be affected. */
@@ -207,7 +218,7 @@ export class WatchedFiles {
     const message = "The kernel has no inotify watches left; the directories are polled every few seconds";
     this.#options.logger.warn(message, { code, remedy });
     this.#lastPoll = new Map();
-    this.#runLater(POLL_MS, () => this.#poll());
+    this.#loop.trigger(POLL_MS);
   }
 }
 
