@@ -1,6 +1,6 @@
 /** Records that the operator cannot watch its own objects: then edits have no effect, and what it knows of releases may be wrong. */
 
-import { oneLine, type Clock, type Timer } from "../lib/index.ts";
+import { oneLine, Timers, type Clock } from "../lib/index.ts";
 import type { State } from "../state/index.ts";
 
 interface WatchIssuesOptions {
@@ -13,7 +13,6 @@ const REPORT_AFTER_MS = 10_000;
 
 interface FailingWatch {
   error: string;
-  readonly timer: Timer;
   isReported: boolean;
 }
 
@@ -21,16 +20,19 @@ interface FailingWatch {
 export class WatchIssues {
   readonly #options: WatchIssuesOptions;
   readonly #failing = new Map<string, FailingWatch>();
+  /** Report the issues of failing watches. */
+  readonly #timers: Timers<string>;
 
   constructor(options: WatchIssuesOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
   }
 
   /** The watch of `what` fails with this error; undefined = it works again. */
   readonly report = (what: string, error: Error | undefined): void => {
     const failing = this.#failing.get(what);
     if (error === undefined) {
-      failing?.timer.cancel();
+      this.#timers.cancel(what);
       this.#failing.delete(what);
       if (failing?.isReported === true) this.#record();
       return;
@@ -40,12 +42,12 @@ export class WatchIssues {
       if (failing.isReported) this.#record();
       return;
     }
-    const timer = this.#options.clock.setTimer(REPORT_AFTER_MS, () => {
+    const watch: FailingWatch = { error: oneLine(error), isReported: false };
+    this.#failing.set(what, watch);
+    this.#timers.set(what, REPORT_AFTER_MS, () => {
       watch.isReported = true;
       this.#record();
     });
-    const watch: FailingWatch = { error: oneLine(error), timer, isReported: false };
-    this.#failing.set(what, watch);
   };
 
   #record(): void {
@@ -56,7 +58,7 @@ export class WatchIssues {
   }
 
   close(): void {
-    for (const { timer } of this.#failing.values()) timer.cancel();
+    this.#timers.close();
     this.#failing.clear();
   }
 }

@@ -4,7 +4,7 @@
  */
 
 import { resourceName } from "../../helm/index.ts";
-import type { Clock, Timer } from "../../lib/index.ts";
+import { Timers, type Clock } from "../../lib/index.ts";
 import { toReleaseObjectKey, type ReleaseObject, type Analyzer, type ObjectState } from "./object-state.ts";
 import type { SelfHeal } from "./self-heal.ts";
 import type { KindListener, KindWatches } from "./kind-watches.ts";
@@ -49,10 +49,11 @@ export class WatchedRelease implements KindListener {
   readonly #waitingAnalyzers = new Set<AnalyzerName>();
   #revision: number | undefined;
   #isClosed = false;
-  #timer: Timer | undefined;
+  readonly #timers: Timers<"check">;
 
   constructor(options: WatchedReleaseOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
   }
 
   get revision(): number | undefined {
@@ -126,7 +127,7 @@ export class WatchedRelease implements KindListener {
   /** Ends watches and checks. The analyzers report nothing more. */
   close(): void {
     this.#isClosed = true;
-    this.#timer?.cancel();
+    this.#timers.close();
     this.#options.kinds.setWatchedObjects(this, []);
     for (const objectState of this.#objects.values())
       this.#options.analyzers.health.stopPodWatch(objectState);
@@ -154,11 +155,11 @@ export class WatchedRelease implements KindListener {
 
   /** Sets the timer for the analyzer that is due first. Without one, the next event starts a check. */
   #scheduleNextCheck(): void {
-    this.#timer?.cancel();
+    this.#timers.cancel("check");
     const { clock } = this.#options;
     const nextAt = Math.min(...Object.values(this.#dueAt));
     if (nextAt === Infinity) return;
-    this.#timer = clock.setTimer(Math.max(nextAt - clock.monotonic(), 0), () => {
+    this.#timers.set("check", Math.max(nextAt - clock.monotonic(), 0), () => {
       const now = clock.monotonic();
       this.#check(ALL_ANALYZERS.filter((name) => this.#dueAt[name] <= now));
     });

@@ -8,8 +8,8 @@ import type { Health } from "../../health/index.ts";
 import type { Release, Releases } from "../../helm/index.ts";
 import { get, getMetadata, ignoreNotFound } from "../../kube/index.ts";
 import type { KindFinder, KubeClient, Resource, WatchHub } from "../../kube/index.ts";
-import { mapInParallel, oneLine, parseDuration } from "../../lib/index.ts";
-import type { Clock, Logger, Scope, Timer } from "../../lib/index.ts";
+import { mapInParallel, oneLine, parseDuration, Timers } from "../../lib/index.ts";
+import type { Clock, Logger, Scope } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
 import type { DriftMode } from "../../values/index.ts";
 import { WatchedRelease } from "./watched-release.ts";
@@ -64,21 +64,20 @@ export class WatchedReleases {
   readonly #watchedReleases = new Map<string, WatchedRelease>();
   /** Modules whose objects are watched after the first converge. */
   readonly #waitingModules = new Set<string>();
-  #startTimer: Timer | undefined;
   /** Modules whose release records cannot be read: the objects known before stay watched. */
   readonly #unreadableModules = new Set<string>();
-  #retryTimer: Timer | undefined;
+  readonly #timers: Timers<"start" | "retry">;
 
   constructor(options: WatchedReleasesOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
     this.#kindWatches = new KindWatches(options);
     this.#podWatches = new PodWatches(options.hub);
     this.#storageClasses = new StorageClasses(options);
     this.#existenceLimit = new RequestLimit(options.clock);
     this.#driftCheckLimit = new RequestLimit(options.clock);
     options.scope.addRelease(() => {
-      this.#startTimer?.cancel();
-      this.#retryTimer?.cancel();
+      this.#timers.close();
       for (const watchedRelease of this.#watchedReleases.values()) watchedRelease.close();
       for (const each of [this.#existenceLimit, this.#driftCheckLimit, this.#podWatches, this.#kindWatches])
         each.close();
@@ -108,8 +107,7 @@ export class WatchedReleases {
   /** Watches the releases that waited for the end of the first converge. */
   #watchWaitingReleases(): void {
     if (this.#waitingModules.size === 0) return;
-    this.#startTimer?.cancel();
-    this.#startTimer = undefined;
+    this.#timers.cancel("start");
     const modules = [...this.#waitingModules];
     this.#waitingModules.clear();
     void mapInParallel(CONCURRENCY, modules, (module) => this.#watchObjects(module));
@@ -118,7 +116,7 @@ export class WatchedReleases {
   /** Watches a release after the first converge (or MAX_WATCH_DELAY_MS): reading all release records before would delay the converge. */
   #watchLater(module: string): void {
     this.#waitingModules.add(module);
-    this.#startTimer ??= this.#options.clock.setTimer(MAX_WATCH_DELAY_MS, () => this.#watchWaitingReleases());
+    this.#timers.setUnlessRunning("start", MAX_WATCH_DELAY_MS, () => this.#watchWaitingReleases());
   }
 
   /** Reads a module's release record and watches its objects. Never fails: a failed read is repeated later. */
@@ -225,14 +223,13 @@ export class WatchedReleases {
 
   /** Warns once that a release cannot be read, and reads all unreadable releases again after RETRY_MS. */
   #retryLater(module: string, error: unknown): void {
-    const { clock, logger } = this.#options;
+    const { logger } = this.#options;
     const message = "A release cannot be read; the objects known before stay watched";
     if (!this.#unreadableModules.has(module)) logger.warn(message, { module, error: oneLine(error) });
     this.#unreadableModules.add(module);
     // An API error may end by itself; a broken record needs a user.
     if (error instanceof SyntaxError) this.#recordReadError(module, error.message);
-    this.#retryTimer ??= clock.setTimer(RETRY_MS, () => {
-      this.#retryTimer = undefined;
+    this.#timers.setUnlessRunning("retry", RETRY_MS, () => {
       void mapInParallel(CONCURRENCY, [...this.#unreadableModules], (each) => this.#watchObjects(each));
     });
   }
