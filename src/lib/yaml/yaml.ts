@@ -5,7 +5,7 @@ import { defineScalarTag, dump, DUMP_SCHEMA, NOT_RESOLVED, Schema } from "js-yam
 import { ExactNumber, isContainer, toNumber, type Json } from "../../model/index.ts";
 import { MAX_DEPTH } from "../json.ts";
 import { constructValue, needsQuotes, type ConstructedYaml } from "./construct.ts";
-import { readNodes, type Document, type MapNode, type YamlNode } from "./nodes.ts";
+import { MAX_NODES, readNodes, type Document, type MapNode, type YamlNode } from "./nodes.ts";
 import { YamlError } from "./cursor.ts";
 /** Most characters that a document may have when its aliases are written out. */
 const MAX_EXPANDED = 16 * 1024 * 1024;
@@ -97,9 +97,10 @@ export function toYaml(value: Json): string {
   return dump(value, { schema: WRITING_SCHEMA, noRefs: true, lineWidth: -1, skipInvalid: true });
 }
 
-/** The size in characters and the nesting depth of a value whose aliases are written out. */
+/** The size in characters, the number of keys and values, and the nesting depth of a value whose aliases are written out. */
 interface Weight {
   readonly size: number;
+  readonly count: number;
   readonly height: number;
 }
 
@@ -109,26 +110,31 @@ interface Weight {
  */
 function measureExpanded(value: Json, seen: Map<object, Weight>, depth: number): Weight {
   if (!isContainer(value)) {
-    return { size: typeof value === "string" ? value.length + 1 : 1, height: 0 };
+    return { size: typeof value === "string" ? value.length + 1 : 1, count: 1, height: 0 };
   }
   const known = seen.get(value);
   if (known !== undefined) return checkWeight(known, depth);
+  const keysPerMember = Array.isArray(value) ? 0 : 1;
   let size = 1;
+  let count = 1;
   let height = 0;
   for (const [key, member] of Object.entries(value)) {
     const part = measureExpanded(member ?? null, seen, depth + 1);
     size += key.length + part.size;
+    count += keysPerMember + part.count;
     height = Math.max(height, part.height + 1);
-    checkWeight({ size, height }, depth);
+    checkWeight({ size, count, height }, depth);
   }
-  seen.set(value, { size, height });
-  return { size, height };
+  seen.set(value, { size, count, height });
+  return { size, count, height };
 }
 
 /** Returns the weight of a part at `depth`, or throws YamlError if it exceeds a limit, which has no single position. */
 function checkWeight(weight: Weight, depth: number): Weight {
   const whole = { line: 1, column: 1 };
   if (weight.size > MAX_EXPANDED) throw new YamlError("aliases make the document larger than 16 MiB", whole);
+  if (weight.count > MAX_NODES)
+    throw new YamlError(`aliases make the document larger than ${MAX_NODES} keys and values`, whole);
   if (weight.height + depth > MAX_DEPTH)
     throw new YamlError(`aliases nest deeper than ${MAX_DEPTH} levels`, whole);
   return weight;

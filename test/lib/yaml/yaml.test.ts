@@ -231,6 +231,20 @@ describe("parseYaml", () => {
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
   });
 
+  it("refuses more keys and values than it reads within a moment, and names the line", () => {
+    const keys = (count: number): string => `a:\n${"- b\n".repeat(count)}`;
+    expect(read(keys(199_997))).toMatchObject({ a: { length: 199_997 } });
+    // The map, its key and its list are three.
+    expect(failure(keys(199_998))).toMatchObject({
+      message: "more than 200000 keys and values in one document",
+      line: 199_999,
+    });
+    const levels = `${"{a: ".repeat(150)}1${"}".repeat(150)}`;
+    expect(failure(`- ${levels}\n`.repeat(2000)).message).toContain("more than 200000 keys and values");
+    const ones = `a: &a [${"1,".repeat(1000)}]\nb: [${"*a,".repeat(1000)}]`;
+    expect(failure(ones).message).toBe("aliases make the document larger than 200000 keys and values");
+  });
+
   it("refuses alias bombs and deep nesting", () => {
     let bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n";
     for (let level = 1; level < 12; level++) {
