@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 
 import { FIELD_MANAGER, NAMESPACE_LABEL } from "../kube/index.ts";
-import { threadCpuMs, type SlowWorkBudget } from "../lib/index.ts";
+import { threadCpuMs, type ClientWorkBudgets, type SlowWorkBudget } from "../lib/index.ts";
 import { objectOf, type Json, type JsonObject } from "../model/index.ts";
 import type { AdmissionRequest, AdmissionResponse, AdmissionWebhook } from "../webhooks/index.ts";
 import { checkAnnotations } from "./annotations.ts";
@@ -18,8 +18,8 @@ export interface AdmissionOptions extends AdmissionSources {
   readonly namespace: string;
   /** Reads the user name of the operator's service account; undefined = unknown. */
   readonly ownUser: (signal: AbortSignal) => Promise<string | undefined>;
-  /** Limits the processor time of slow checks, such as those of very long texts: the event loop waits for them. */
-  readonly slowChecks: Pick<SlowWorkBudget, "isLeft" | "spend">;
+  /** Limit the processor time of slow checks for each client, such as those of very long texts: the event loop waits for them. */
+  readonly slowChecks: ClientWorkBudgets;
   /** Removes secrets. */
   readonly redactDeep: <T extends Json>(value: T) => T;
 }
@@ -30,11 +30,13 @@ export interface AdmissionOptions extends AdmissionSources {
  */
 export async function answerEdit(
   request: AdmissionRequest,
-  signal: AbortSignal,
+  { signal, client }: { readonly signal: AbortSignal; readonly client: string },
   options: AdmissionOptions,
 ): Promise<AdmissionResponse> {
   if (await isOperatorWrite(request, signal, options)) return allow();
-  const { allowed, message, warnings } = checkWithinBudget(options, () => checkEdit(request, options));
+  const { allowed, message, warnings } = checkWithinBudget(options.slowChecks.of(client), () =>
+    checkEdit(request, options),
+  );
   const { redactDeep } = options;
   return {
     allowed,
@@ -47,14 +49,14 @@ export async function answerEdit(
 const SLOW_MS = 200;
 
 /** Runs a check unless recent checks have taken too long. The edit is then stored, as it is while the operator does not answer. */
-function checkWithinBudget({ slowChecks }: AdmissionOptions, check: () => ReviewAnswer): ReviewAnswer {
-  if (!slowChecks.isLeft()) return allow(["the edit is not checked, because recent checks took too long"]);
+function checkWithinBudget(budget: SlowWorkBudget, check: () => ReviewAnswer): ReviewAnswer {
+  if (!budget.isLeft()) return allow(["the edit is not checked, because recent checks took too long"]);
   const startMs = threadCpuMs();
   try {
     return check();
   } finally {
     const ms = threadCpuMs() - startMs;
-    if (ms > SLOW_MS) slowChecks.spend(ms);
+    if (ms > SLOW_MS) budget.spend(ms);
   }
 }
 

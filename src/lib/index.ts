@@ -41,7 +41,13 @@ export { redactText } from "./redact/redact-text.ts";
 export { SecretWords } from "./redact/secret-words.ts";
 export { redactValues } from "./redact/values.ts";
 export * from "./time/progress.ts";
-export { isTimeLimitError, SlowWorkBudget, runWithTimeLimit, threadCpuMs } from "./time/timed.ts";
+export {
+  ClientWorkBudgets,
+  isTimeLimitError,
+  SlowWorkBudget,
+  runWithTimeLimit,
+  threadCpuMs,
+} from "./time/timed.ts";
 export * from "./scope.ts";
 export * from "./expressions/versions.ts";
 export { YamlError } from "./yaml/cursor.ts";

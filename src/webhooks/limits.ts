@@ -33,6 +33,8 @@ export interface WebhookLimits extends BodyLimits {
   readonly requests: ShareLimit;
   /** Connections and requests that one address may begin per second; the server closes the connection of one more. */
   readonly rates: { readonly connections: number; readonly requests: number };
+  /** Processor time that parsing reviews of one address may use. */
+  readonly parsing: { readonly share: number; readonly maxMs: number };
   /** Time for a request if the API server names none. */
   readonly answerMs: number;
   readonly idleMs: number;
@@ -51,6 +53,8 @@ export const WEBHOOK_LIMITS: WebhookLimits = {
   conversion: { bytes: 64 * MIB, values: 6_000_000 },
   bytes: { total: 96 * MIB, perAddress: 64 * MIB },
   values: { total: 8_000_000, perAddress: 6_000_000 },
+  // A review of the largest size takes one to two seconds; the operator does nothing else meanwhile.
+  parsing: { share: 0.25, maxMs: 4000 },
   arriveMs: 5000,
   answerMs: 10_000,
   idleMs: 120_000,

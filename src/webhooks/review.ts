@@ -42,15 +42,19 @@ export type ConversionResponse =
   | { readonly convertedObjects: readonly JsonObject[] }
   | { readonly failedMessage: string };
 
-/** Answers reviews of one kind at one path. `signal` is aborted when the API server waits no longer. */
-export type AdmissionHandler = (request: AdmissionRequest, signal: AbortSignal) => Promise<AdmissionResponse>;
+/** Answers reviews of one kind at one path. `signal` is aborted when the API server waits no longer. `client` is the address that sent the review. */
+export type AdmissionHandler = (
+  request: AdmissionRequest,
+  signal: AbortSignal,
+  client: string,
+) => Promise<AdmissionResponse>;
 export type ConversionHandler = (
   request: ConversionRequest,
   signal: AbortSignal,
 ) => Promise<ConversionResponse>;
 
 /** Answers reviews of any kind: gets the `request` of a review and returns its `response`. */
-export type ReviewHandler = (request: JsonObject, signal: AbortSignal) => Promise<JsonObject>;
+export type ReviewHandler = (request: JsonObject, signal: AbortSignal, client: string) => Promise<JsonObject>;
 
 const FORBIDDEN = 403;
 /** Characters of a message: users must be able to read it. */
@@ -62,9 +66,10 @@ function truncateMessage(message: string): string {
 
 /** Makes a review handler of an admission handler: checks the request, and builds the AdmissionResponse of Kubernetes. */
 export function wrapAdmissionHandler(handler: AdmissionHandler): ReviewHandler {
-  return async (raw, signal) => {
+  return async (raw, signal, client) => {
     const request = parseAdmissionRequest(raw);
-    const { allowed, code = FORBIDDEN, message, warnings = [], patch } = await handler(request, signal);
+    const response = await handler(request, signal, client);
+    const { allowed, code = FORBIDDEN, message, warnings = [], patch } = response;
     const status = message === undefined ? { code } : { code, message: truncateMessage(message) };
     return {
       uid: request.uid,

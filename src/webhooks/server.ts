@@ -12,7 +12,8 @@ import type {
 } from "node:http2";
 
 import { FOLLOWER_HEADER } from "../kube/index.ts";
-import { listen, oneLine, orAborted, parseDuration, type Clock } from "../lib/index.ts";
+import { ClientWorkBudgets, listen, oneLine, orAborted, parseDuration, threadCpuMs } from "../lib/index.ts";
+import type { Clock } from "../lib/index.ts";
 import { Bodies } from "./body.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 import {
@@ -26,7 +27,7 @@ import {
   type ResponseContent,
 } from "./connections.ts";
 import { AddressRateLimiter, WEBHOOK_LIMITS, Shares, type WebhookLimits } from "./limits.ts";
-import { ReviewError, parseReview, type ReviewHandler } from "./review.ts";
+import { ReviewError, parseReview, type Review, type ReviewHandler } from "./review.ts";
 
 /** Memory of one HTTP/2 connection, in MB: enough for its streams and one body of the largest size. */
 const SESSION_MB = 96;
@@ -69,6 +70,7 @@ export class WebhookServer {
   readonly #requests: Shares;
   readonly #bodies: Bodies;
   readonly #rates: AddressRateLimiter;
+  readonly #parsing: ClientWorkBudgets;
 
   /** Creates the server with its limits; `listen` opens its port. */
   private constructor(options: ServerOptions, certificate: Certificate) {
@@ -81,6 +83,7 @@ export class WebhookServer {
     const resets = Math.min(rates.requests, NO_NODE_LIMIT);
     this.#requests = new Shares(requests);
     this.#bodies = new Bodies(clock, this.#limits);
+    this.#parsing = new ClientWorkBudgets(this.#limits.parsing);
     this.#server = createSecureServer({
       ...this.#tlsOptions(certificate),
       allowHTTP1: true,
@@ -247,21 +250,34 @@ export class WebhookServer {
       throw new ReviewError("the content type is not application/json", 415);
     const { socket } = request;
     const { signal } = abortController;
-    const body = this.#bodies.openBody(addressOf(socket));
+    const client = addressOf(socket);
+    const body = this.#bodies.openBody(client);
     const timeout = this.#options.clock.setTimer(this.#timeLimitOf(url), () =>
       abortController.abort(new ReviewError("no answer in time", 504)),
     );
     try {
       const handler = this.#options.findHandler(path, request.headers[FOLLOWER_HEADER] !== undefined);
       if (handler === undefined) throw new ReviewError(`no webhook is served at ${path}`, 404);
-      const review = parseReview(await body.read(request, path, signal));
+      if (!this.#parsing.of(client).isLeft())
+        throw new ReviewError("recent requests needed too much time", TOO_MANY.status);
+      const review = this.#parseBody(await body.read(request, path, signal), client);
       this.#connections.cancelRequestTimeout(socket);
       const { apiVersion, kind } = review;
-      const response = await orAborted(handler(review.request, signal), signal);
+      const response = await orAborted(handler(review.request, signal, client), signal);
       return JSON.stringify({ apiVersion, kind, response });
     } finally {
       timeout.cancel();
       body.close();
+    }
+  }
+
+  /** Parses the body of a request, and counts the time that this takes: nothing else can happen meanwhile. Throws ReviewError. */
+  #parseBody(text: string, client: string): Review {
+    const startMs = threadCpuMs();
+    try {
+      return parseReview(text);
+    } finally {
+      this.#parsing.of(client).spend(threadCpuMs() - startMs);
     }
   }
 

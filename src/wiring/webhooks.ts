@@ -14,7 +14,7 @@ import {
   type Leadership,
   type Permission,
 } from "../kube/index.ts";
-import { SlowWorkBudget, oneLine, type Scope } from "../lib/index.ts";
+import { ClientWorkBudgets, oneLine, type Scope } from "../lib/index.ts";
 import type { Metrics } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
@@ -148,13 +148,15 @@ export class WebhookWiring {
       clock,
       observed: releases.observed,
       deleteBrake: settings.deleteBrake,
-      slowChecks: new SlowWorkBudget(),
+      slowChecks: new ClientWorkBudgets(),
       redactDeep: (value) => secrets.redactDeep(value),
       // The operator's own edits are not checked. If its user name is unknown, all are.
       ownUser: (signal) => this.#readOwnUser(signal),
     };
     const path = createAdmitPath();
-    webhooks.addAdmissionRoute(path, (request, signal) => answerEdit(request, signal, options));
+    webhooks.addAdmissionRoute(path, (request, signal, client) =>
+      answerEdit(request, { signal, client }, options),
+    );
     webhooks.registrar.set("edits", { group: "operator", admission: editWebhooks({ ...configMap, path }) });
   }
 

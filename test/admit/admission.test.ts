@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 
 import { answerEdit, createAdmitPath, editWebhooks, type AdmissionOptions } from "../../src/admit/index.ts";
-import { SlowWorkBudget, parseLimit } from "../../src/lib/index.ts";
+import { ClientWorkBudgets, parseLimit } from "../../src/lib/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
 import type { Json, JsonObject } from "../../src/model/index.ts";
 import type { AdmissionRequest } from "../../src/webhooks/index.ts";
@@ -10,7 +10,7 @@ import { EngineLab } from "../support/engine-lab.ts";
 const OWN = "system:serviceaccount:ops:addon-operator";
 const MANAGER = "addon-operator";
 
-async function admission(slowChecks = new SlowWorkBudget()) {
+async function admission(slowChecks = new ClientWorkBudgets()) {
   const lab = new EngineLab({ modules: [{ name: "a" }], config: { aEnabled: "true" } });
   await lab.start();
   onTestFinished(() => lab.engine.stop());
@@ -27,8 +27,10 @@ async function admission(slowChecks = new SlowWorkBudget()) {
     redactDeep: <T extends Json>(value: T) =>
       JSON.parse(JSON.stringify(value).replaceAll("hunter2", "***")) as T,
   };
-  const answer = (change: Partial<AdmissionRequest> = {}) =>
-    answerEdit({ ...requestOf(), ...change } as AdmissionRequest, new AbortController().signal, options);
+  const answer = (change: Partial<AdmissionRequest> = {}, client = "10.0.0.1") => {
+    const { signal } = new AbortController();
+    return answerEdit({ ...requestOf(), ...change } as AdmissionRequest, { signal, client }, options);
+  };
   return { answer, asked: () => asked };
 }
 
@@ -122,11 +124,12 @@ it("is called at a path that nobody can guess, and that Kubernetes accepts", () 
   for (const path of paths) expect(path).toMatch(/^\/admit\/[0-9a-f]{32}$/);
 });
 
-it("checks no more edits while slow checks have used up their processor time", async () => {
-  const slowChecks = new SlowWorkBudget();
+it("checks no more edits of a client while its slow checks have used up their processor time", async () => {
+  const slowChecks = new ClientWorkBudgets();
   const { answer } = await admission(slowChecks);
   expect((await answer()).allowed).toBe(false);
-  slowChecks.spend(2000);
+  slowChecks.of("10.0.0.1").spend(2000);
   const warnings = ["the edit is not checked, because recent checks took too long"];
   expect(await answer()).toMatchObject({ allowed: true, warnings });
+  expect((await answer({}, "10.0.0.2")).allowed).toBe(false);
 });

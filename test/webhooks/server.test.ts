@@ -78,6 +78,15 @@ function post(port: number, body = REVIEW, options: RequestOptions = {}): Promis
 
 const statusOf = async (answer: Promise<Answer>): Promise<number> => (await answer).status;
 
+test("a client whose reviews need too much time to parse is refused, and no other client", async () => {
+  const { port } = await listen(ALLOW, { limits: { parsing: { share: 0, maxMs: 5 } } });
+  const from = (localAddress: string, body = REVIEW) => statusOf(post(port, body, { localAddress }));
+  const numbers = `[${"12345678901234567890,".repeat(50_000)}1]`;
+  expect(await from("127.0.0.2", REVIEW.replace('"CREATE"', `"CREATE","object":{"a":${numbers}}`))).toBe(200);
+  expect(await from("127.0.0.2")).toBe(429);
+  expect(await from("127.0.0.1")).toBe(200);
+});
+
 describe("what it answers", () => {
   test("HTTP/1.1 and HTTP/2, and nothing older than TLS 1.2", async () => {
     const { port } = await listen();

@@ -10,22 +10,35 @@ export function threadCpuMs(): number {
   return (user + system) / 1000;
 }
 
-/** Share of the elapsed time that all slow work together may use, and the most that it may use at once, in milliseconds. */
-const SHARE = 0.1;
-const MAX_SLOW_MS = 1000;
+/** How much processor time work may use. */
+interface WorkShare {
+  /** The share of the elapsed time. */
+  readonly share: number;
+  /** The most at once, in milliseconds. */
+  readonly maxMs: number;
+}
+
+const SLOW_WORK: WorkShare = { share: 0.1, maxMs: 1000 };
 
 /**
- * A token bucket of processor time for slow work of one kind, so that work on untrusted data cannot block the operator: a tenth of the
- * elapsed time comes in, up to a second. Slow work may begin while time is left, and pays afterwards: the time left may become negative.
+ * A token bucket of processor time for work of one kind, so that work on untrusted data cannot block the operator: by default, a tenth of the
+ * elapsed time comes in, up to a second. Work may begin while time is left, and pays afterwards: the time left may become negative.
  */
 export class SlowWorkBudget {
-  #leftMs = MAX_SLOW_MS;
+  readonly #limit: WorkShare;
+  #leftMs: number;
   #refilledAt = 0;
+
+  constructor(limit: WorkShare = SLOW_WORK) {
+    this.#limit = limit;
+    this.#leftMs = limit.maxMs;
+  }
 
   /** Adds the time that has accrued since the last call, and returns whether slow work may run now. */
   isLeft(): boolean {
+    const { share, maxMs } = this.#limit;
     const now = systemClock.monotonic();
-    this.#leftMs = Math.min(MAX_SLOW_MS, this.#leftMs + (now - this.#refilledAt) * SHARE);
+    this.#leftMs = Math.min(maxMs, this.#leftMs + (now - this.#refilledAt) * share);
     this.#refilledAt = now;
     return this.#leftMs > 0;
   }
@@ -34,6 +47,30 @@ export class SlowWorkBudget {
   spend(ms: number): void {
     this.isLeft();
     this.#leftMs -= ms;
+  }
+}
+
+/** More clients than a cluster has API servers. */
+const MAX_CLIENTS = 1000;
+
+/** A budget for each client, so that no client can use up the time of another one. Of many clients, it forgets the oldest. */
+export class ClientWorkBudgets {
+  readonly #limit: WorkShare | undefined;
+  readonly #budgets = new Map<string, SlowWorkBudget>();
+
+  constructor(limit?: WorkShare) {
+    this.#limit = limit;
+  }
+
+  /** The budget of the client at this address. */
+  of(address: string): SlowWorkBudget {
+    const known = this.#budgets.get(address);
+    if (known !== undefined) return known;
+    const [oldest] = this.#budgets.keys();
+    if (this.#budgets.size >= MAX_CLIENTS && oldest !== undefined) this.#budgets.delete(oldest);
+    const budget = new SlowWorkBudget(this.#limit);
+    this.#budgets.set(address, budget);
+    return budget;
   }
 }
 
