@@ -24,8 +24,8 @@ interface RedactionKeyOptions extends Pick<KubeAccess, "client" | "logger" | "na
  */
 export class RedactionKey {
   readonly #options: RedactionKeyOptions;
-  /** The stored key is in use. */
-  #isKnown = false;
+  /** The stored key, if it is in use. */
+  #storedKey: Uint8Array | undefined;
 
   constructor(options: RedactionKeyOptions) {
     this.#options = options;
@@ -42,10 +42,10 @@ export class RedactionKey {
 
   /** Uses the stored key or creates it; for the lease holder only. Never throws. */
   async ensure(): Promise<void> {
-    if (this.#isKnown) return;
+    if (this.#storedKey !== undefined) return;
     try {
       const isLoaded = await this.#loadStoredKey();
-      if (!isLoaded) await this.#createSecret();
+      if (!isLoaded) await this.#createSecret(randomBytes(KEY_BYTES));
     } catch (error) {
       this.#options.logger.warn(
         "The redaction key cannot be stored in its Secret, so placeholders of secrets differ after each start",
@@ -54,10 +54,21 @@ export class RedactionKey {
     }
   }
 
+  /** Stores the key again if its Secret was deleted; returns whether it was. For the lease holder only. Throws ApiError, ConnectionError. */
+  async restore(): Promise<boolean> {
+    if (this.#storedKey === undefined || (await this.#readSecret()) !== undefined) return false;
+    await this.#createSecret(this.#storedKey);
+    return true;
+  }
+
+  #readSecret(): Promise<Secret | undefined> {
+    const { client, namespace, secret: name } = this.#options;
+    return get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
+  }
+
   /** Reads the key from the Secret and uses it; false if the Secret does not exist. */
   async #loadStoredKey(): Promise<boolean> {
-    const { client, namespace, secret: name } = this.#options;
-    const secret = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
+    const secret = await this.#readSecret();
     if (secret === undefined) return false;
     const key = Buffer.from(secret.data?.["key"] ?? "", "base64");
     const remedy = "Delete the Secret, and the operator creates a new one";
@@ -66,12 +77,11 @@ export class RedactionKey {
     return true;
   }
 
-  /** Creates the Secret with a new key; if another operator has created it meanwhile, uses the stored key. */
-  async #createSecret(): Promise<void> {
+  /** Creates the Secret with this key; if another operator has created it meanwhile, uses the stored key. */
+  async #createSecret(key: Uint8Array): Promise<void> {
     const { client, namespace, secret } = this.#options;
-    const key = randomBytes(KEY_BYTES);
     const metadata = { name: secret, namespace, labels: MANAGED_BY_OPERATOR };
-    const data = { key: key.toString("base64") };
+    const data = { key: Buffer.from(key).toString("base64") };
     const body = { apiVersion: "v1", kind: "Secret", metadata, immutable: true, data };
     try {
       await create(client, { resource: SECRETS, namespace }, { body });
@@ -85,7 +95,7 @@ export class RedactionKey {
   /** Makes placeholders and digests with this key from now on. */
   #useKey(key: Uint8Array): void {
     useRedactionKey(key);
-    this.#isKnown = true;
+    this.#storedKey = key;
   }
 }
 

@@ -1,7 +1,7 @@
 /** The lifecycle of an operator, from the first contact to an orderly stop. `base` and `components` are its parts; aborting `stop` requests the end. */
 
 import { LEASE_GRACE_MS, type Environment, sourceKeysConfigMap } from "../config.ts";
-import { applyOwnCrds } from "../helm/index.ts";
+import { applyOwnCrds, locationsSecretName } from "../helm/index.ts";
 import {
   NAMESPACE_PERMISSIONS,
   RedactionKey,
@@ -23,6 +23,7 @@ import { buildHelmInput } from "../values/index.ts";
 import { makeBase, type Base, readTimeZone } from "./base.ts";
 import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
+import { keepSecrets } from "./kept-secrets.ts";
 import { join } from "node:path";
 
 /** How long child processes may end by themselves after the lease is lost, before they are killed: another operator may begin after `LEASE_GRACE_MS`. */
@@ -155,6 +156,11 @@ export class Operator {
       components.webhooks.becomeLeader(),
       releases.helm.endOrphanedProcesses(stop.signal).then(() => releases.observed.waitUntilReady()),
     ]);
+    const restores = new Map([
+      [redactionSecretName(settings.configMap), () => key.restore()],
+      [locationsSecretName(settings.configMap), () => releases.store.restoreLocations()],
+    ]);
+    keepSecrets(restores, { ...this.#base, scope: this.#options.scope });
   }
 
   /** Reads the module directories, after the module sources have prepared theirs. `crds` resolves when the operator's CRDs exist. */

@@ -59,6 +59,19 @@ describe("the key of an installation", () => {
     expect([placeholderOf("hunter2"), api.count(`POST ${ALL}`), warnings]).toEqual([wanted, 0, []]);
   });
 
+  it("is stored again when somebody deletes its Secret", async () => {
+    const { api, key } = await lab();
+    api.on(`GET ${ONE}`, stored(7), stored(7), status(404, "NotFound"));
+    api.on(`POST ${ALL}`, { status: 201, json: {} });
+    expect(await key.restore()).toBe(false);
+    await key.ensure();
+    expect([await key.restore(), api.count(`POST ${ALL}`)]).toEqual([false, 0]);
+    expect(await key.restore()).toBe(true);
+    const { body = "{}" } = api.requests.at(-1) ?? {};
+    expect(JSON.parse(body)).toMatchObject({ immutable: true, data: stored(7).json.data });
+    expect(placeholderOf("hunter2")).toBe(with32(7));
+  });
+
   it("is made where there is none, once, in a Secret that nobody changes", async () => {
     const { api, key, warnings } = await lab();
     api.on(`GET ${ONE}`, status(404, "NotFound")).on(`POST ${ALL}`, { status: 201, json: {} });

@@ -82,6 +82,19 @@ export class ReleaseLocations {
     return true;
   }
 
+  /** Stores all locations again if the Secret was deleted; returns whether it was. Throws ApiError, ConnectionError. */
+  async restore(): Promise<boolean> {
+    const { client, namespace, secret: name } = this.#options;
+    if (name === undefined || this.#locations.size === 0) return false;
+    const found = await get<Secret>(client, { resource: SECRETS, namespace, name }).catch(ignoreNotFound);
+    if (found !== undefined) return false;
+    // If the run of a module creates the Secret at this moment, it stores all locations, too.
+    await this.#create(name, this.#locations).catch((error: unknown) => {
+      if (!isAlreadyExists(error)) throw error;
+    });
+    return true;
+  }
+
   /** Merges the entry of a release into the Secret; undefined removes the entry. A missing Secret is created with all known entries. */
   async #write(
     release: string,
@@ -101,16 +114,26 @@ export class ReleaseLocations {
     } catch (error) {
       if (!isNotFound(error)) throw error;
       if (location === undefined) return;
-      const entries = [...this.#locations, [release, location] as const];
-      const data = Object.fromEntries(entries.map(([key, value]) => [key, encodeLocation(value)]));
-      const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
-      const body = { apiVersion: "v1", kind: "Secret", metadata, data };
-      await create(client, { resource: SECRETS, namespace }, { body, signal }).catch((failure: unknown) => {
+      const locations = new Map([...this.#locations, [release, location]]);
+      await this.#create(name, locations, signal).catch((failure: unknown) => {
         // The run of another module has created the Secret meanwhile.
         if (isAlreadyExists(failure)) return patch();
         throw failure;
       });
     }
+  }
+
+  /** Creates the Secret with these locations. */
+  async #create(
+    name: string,
+    locations: ReadonlyMap<string, ReleaseLocation>,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const { client, namespace } = this.#options;
+    const entries = [...locations].map(([release, location]) => [release, encodeLocation(location)]);
+    const metadata = { name, namespace, labels: MANAGED_BY_OPERATOR };
+    const body = { apiVersion: "v1", kind: "Secret", metadata, data: Object.fromEntries(entries) };
+    await create(client, { resource: SECRETS, namespace }, { body, signal });
   }
 }
 

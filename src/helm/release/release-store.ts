@@ -96,6 +96,11 @@ export class ReleaseStore {
     this.#notifyListeners(name);
   }
 
+  /** Stores the locations of releases again if their Secret was deleted; returns whether it was. Throws ApiError, ConnectionError. */
+  restoreLocations(): Promise<boolean> {
+    return this.#locations.restore();
+  }
+
   /** Starts to watch a namespace and waits until its releases are listed. Throws the error if they cannot be watched. */
   waitUntilListed(namespace: string): Promise<void> {
     return this.#watches.waitUntilListed(namespace);

@@ -60,3 +60,20 @@ test("a refused write changes nothing", async () => {
   await expect(locations.set("web", { namespace: "team-a" })).rejects.toThrow("Forbidden");
   expect(locations.get("web")).toBeUndefined();
 });
+
+test("a Secret that somebody deletes is made again, with all locations", async () => {
+  const { api, locations, writes } = await lab();
+  expect(await locations.restore()).toBe(false);
+  expect(writes()).toEqual([]);
+  api.on(`POST ${PATH}`, { json: {} });
+  await locations.set("web", { namespace: "team-a" });
+  api.on(`PATCH ${PATH}/locations`, { json: {} });
+  await locations.set("db", { namespace: "team-b" });
+  api.on(`GET ${PATH}/locations`, { json: { metadata: {}, data: {} } }, status(404, "NotFound"));
+  expect(await locations.restore()).toBe(false);
+  expect(await locations.restore()).toBe(true);
+  expect(JSON.parse(writes().at(-1)?.body ?? "")).toMatchObject({
+    metadata: { name: "locations" },
+    data: { web: encoded('{"namespace":"team-a"}'), db: encoded('{"namespace":"team-b"}') },
+  });
+});
