@@ -64,6 +64,8 @@ interface Given {
   readonly triggers?: readonly HookTrigger[];
   readonly snapshots?: Snapshots;
   readonly signal?: AbortSignal;
+  /** As JSON. */
+  readonly values?: string;
 }
 
 function start({
@@ -73,12 +75,13 @@ function start({
   triggers = [ON_STARTUP],
   snapshots = { byBindingName: () => [], byBindingId: () => [{ object: { n: 1 } }] },
   signal,
+  values = '{"global":{}}',
 }: Given) {
   return runHook({
     hook,
     triggers,
     context: renderContext({ config: hook.config, triggers, snapshots }),
-    values: '{"global":{}}',
+    values,
     configValues: "{}",
     settings: {
       env: { PATH, ...env },
@@ -129,6 +132,36 @@ describe("what a run gets", () => {
       },
     });
     expect(await readdir(tmpDir)).toEqual([]);
+  });
+
+  test("the documented variables and those of the operator, whatever values, labels and snapshots say", async () => {
+    const hostile = {
+      LD_PRELOAD: "/x",
+      BASH_ENV: "/x",
+      NODE_OPTIONS: "-x",
+      PYTHONHOME: "/x",
+      PERL5OPT: "-x",
+    };
+    const snapshots = { byBindingName: () => [], byBindingId: () => [{ object: hostile }] };
+    const { failure } = await start({
+      // Not a shell, which sets variables of its own.
+      hook: hookAt("env", undefined, "/usr/bin"),
+      env: { LD_LIBRARY_PATH: "/operator" },
+      snapshots,
+      values: JSON.stringify({ global: hostile, m: { env: hostile, ...hostile } }),
+    });
+    expect(failure).toBeUndefined();
+    const lines = records.map(({ message }) => message);
+    const names = lines.map((line) => line.slice(0, line.indexOf("=")));
+    const page = await readFile(join(ROOT, "../../../../docs/reference/hooks.md"), "utf8");
+    const [, table = ""] =
+      /^A hook gets the following environment variables:\n([^]*?)\n\n[^|\n]/m.exec(page) ?? [];
+    const firstCells = table.split("\n").map((row) => row.split("|")[1] ?? "");
+    const documented = firstCells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+    const own = ["PATH", "LD_LIBRARY_PATH"];
+    // SHELL_LIB_PATH is a variable of all hooks, which the environment of the operator has here.
+    const expected = documented.filter((name) => name !== "SHELL_LIB_PATH");
+    expect(names.toSorted()).toEqual([...expected, ...own].toSorted());
   });
 
   test.each<[string, HookTrigger, boolean]>([
