@@ -18,7 +18,6 @@ const NAMED_ONLY = new Set([
   "helm upgrade",
   "helm template",
   "helm get values",
-  "helm list",
   "helm rollback",
   "helm repo add NAME URL --username USER --password-stdin",
   "helm registry login",
