@@ -11,7 +11,7 @@ import { modernNode } from "./setup/tools.mjs";
 const PACKAGES_ALONE = new Set(["build.mjs", "image-context.mjs", "e2e.mjs"]);
 
 /** Scripts that need all packages, and no tools. */
-const NO_TOOLS = new Set(["docs.mjs"]);
+const NO_TOOLS = new Set(["docs.mjs", "check-text.mjs"]);
 
 /** Makes the checkout ready for the script. */
 function setupFor(script) {

@@ -1,4 +1,6 @@
-// Everything `npm test` promises, in one run. The last line is `N passed, N failed`; the exit code is 1 when something failed.
+// `npm test`: all checks, the unit tests, and the integration tests that protect users from each change. `npm run test:nightly`:
+// the integration tests that `npm test` leaves out, and those with Helm 3. The last line is `N passed, N failed`; the exit code is
+// 1 when something failed.
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { modernNode } from "./setup/tools.mjs";
@@ -20,44 +22,68 @@ async function tests(title, args, { helm, beside } = {}) {
   totals.failed += failed;
 }
 
-/** The integration tests whose subject differs with helm say so; `test:compat` runs all of them with both. */
-function helmTests() {
+/** The files of integration tests, with the comments at their beginning. These say when a file runs. */
+function integrationFiles() {
   const dir = join("test", "integration");
-  const files = readdirSync(join(root, dir), { recursive: true }).filter((name) => name.endsWith(".test.ts"));
-  const text = (name) => readFileSync(join(root, dir, name), "utf8");
-  return files
-    .filter((name) => text(name).startsWith("// Run with helm 3 as well."))
-    .map((name) => join(dir, name));
+  const names = readdirSync(join(root, dir), { recursive: true }).filter((name) => name.endsWith(".test.ts"));
+  return names.map((name) => {
+    const file = join(dir, name);
+    const [head] = /^(?:\/\/.*\n)*/.exec(readFileSync(join(root, file), "utf8"));
+    // Its subject differs with the version of Helm. `test:compat` runs all files with both.
+    return {
+      file,
+      isNightly: /^\/\/ Runs at night: /m.test(head),
+      needsHelm3: /^\/\/ Run with helm 3 /m.test(head),
+    };
+  });
 }
 
 const script = (title, name, how) => check(title, ["npm", "run", "--silent", name], how);
 
-async function main() {
+const build = () => check("build", [modernNode(), join("scripts", "build.mjs")]);
+
+async function testChange() {
   await script("format", "check:format");
-  await script("lint", "check:lint");
-  // Each of them takes one processor for the most part. Not beside the linter, which would read what the site is made of.
-  const both = [
-    ["types", "check:types"],
-    ["documentation site, its links", "docs:build"],
-  ];
-  await Promise.all(both.map(([title, name]) => script(title, name, { beside: true })));
-  const built = await check("build", [modernNode(), join("scripts", "build.mjs")]);
+  const built = await build();
+  const files = integrationFiles();
+  const chosen = files.filter(({ isNightly }) => !isNightly);
   // Integration tests often wait, which leaves a third of two processors to those beside them.
-  await Promise.all([unitAndHelm3Tests(built), built && integrationTests("helm")]);
+  await Promise.all([checksAndUnitTests(), built && integrationTests("helm", chosen)]);
+  const left = files.length - chosen.length;
+  process.stdout.write(
+    `\n${left} of ${files.length} files of integration tests, and Helm 3, are left to \`npm run test:nightly\`.\n`,
+  );
 }
 
-async function unitAndHelm3Tests(built) {
-  const oneWorker = ["--maxWorkers=1"];
+async function checksAndUnitTests() {
+  // The linter reads what the site is made of: one after the other.
+  await script("lint", "check:lint", { beside: true });
+  await script("types", "check:types", { beside: true });
+  await script("documentation site, its links", "docs:build", { beside: true });
   const projects = ["unit", "measuring", "browser"].flatMap((name) => ["--project", name]);
   const title = "unit tests, those that measure, and the page in a browser";
-  await tests(title, [...projects, ...oneWorker], { beside: true });
-  if (built) await integrationTests("helm3", { args: [...helmTests(), ...oneWorker], beside: true });
+  await tests(title, [...projects, "--maxWorkers=1"], { beside: true });
 }
 
-function integrationTests(helm, { args = [], beside = false } = {}) {
-  return tests(`integration tests, ${helm}`, ["--project", "integration", ...args], { helm, beside });
+async function testNight() {
+  if (!(await build())) return;
+  const files = integrationFiles();
+  await integrationTests(
+    "helm",
+    files.filter(({ isNightly }) => isNightly),
+  );
+  await integrationTests(
+    "helm3",
+    files.filter(({ needsHelm3 }) => needsHelm3),
+  );
 }
 
-await main();
+function integrationTests(helm, files) {
+  const args = ["--project", "integration", ...files.map(({ file }) => file)];
+  return tests(`integration tests, ${helm}`, args, { helm, beside: true });
+}
+
+if (process.argv.includes("--nightly")) await testNight();
+else await testChange();
 process.exitCode = totals.failed > 0 ? 1 : 0;
 process.stdout.write(`${totals.passed} passed, ${totals.failed} failed\n`);

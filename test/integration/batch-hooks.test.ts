@@ -1,3 +1,4 @@
+// Runs at night: compatibility.
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,4 +1,5 @@
 // Run with helm 3 as well.
+// Runs at night: documentation.
 import { execFile, spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+// Runs at night: moves and limits that few changes touch.
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+// Runs at night: moves and limits that few changes touch.
 import { rmSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 

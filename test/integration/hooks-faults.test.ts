@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 

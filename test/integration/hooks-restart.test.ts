@@ -1,3 +1,4 @@
+// Runs at night: restarts.
 import { rmSync } from "node:fs";
 
 import { expect, onTestFinished, test } from "vitest";

@@ -1,3 +1,4 @@
+// Runs at night: hostile input.
 import { rmSync } from "node:fs";
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

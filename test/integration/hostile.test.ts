@@ -1,3 +1,4 @@
+// Runs at night: hostile input.
 import { chmodSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,4 +1,5 @@
 // Run with helm 3 as well.
+// Runs at night: compatibility.
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { create } from "tar";

@@ -1,3 +1,4 @@
+// Runs at night: compatibility.
 import { expect, test } from "vitest";
 
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";

@@ -1,3 +1,4 @@
+// Runs at night: moves and limits that few changes touch.
 import { readFileSync, rmSync } from "node:fs";
 
 import { extract } from "tar";

@@ -1,4 +1,5 @@
 // Run with helm 3 as well.
+// Runs at night: compatibility.
 import { randomBytes } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
 

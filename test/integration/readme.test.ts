@@ -1,4 +1,5 @@
 // Run with helm 3 as well.
+// Runs at night: documentation.
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { expect, onTestFinished, test } from "vitest";
 
 import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cluster.ts";

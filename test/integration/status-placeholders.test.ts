@@ -1,3 +1,4 @@
+// Runs at night: documentation.
 import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";

@@ -1,4 +1,5 @@
 // Run with helm 3 as well.
+// Runs at night: compatibility.
 import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,5 @@
 // Run with helm 3 as well.
+// Runs at night: compatibility.
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";

@@ -1,3 +1,4 @@
+// Runs at night: hostile input.
 import { chmodSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,3 +1,4 @@
+// Runs at night: documentation.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 import * as kube from "../../src/kube/index.ts";

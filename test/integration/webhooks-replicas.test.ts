@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { rmSync } from "node:fs";
 import { createServer, connect, type Socket } from "node:net";
 import { expect, onTestFinished, test } from "vitest";

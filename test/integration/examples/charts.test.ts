@@ -1,4 +1,5 @@
 // Run with helm 3 as well.
+// Runs at night: documentation.
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";

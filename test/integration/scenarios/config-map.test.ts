@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { expect, test } from "vitest";
 
 import { eventually } from "../../support/cluster.ts";

@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { mkdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,3 +1,4 @@
+// Runs at night: restarts.
 import { expect, test } from "vitest";
 
 import { atRest, expectNothingLeft, expectPicture } from "../../support/final-state.ts";

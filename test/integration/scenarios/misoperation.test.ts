@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { appendFileSync } from "node:fs";
 import { expect, test } from "vitest";
 

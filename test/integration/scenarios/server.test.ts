@@ -1,3 +1,4 @@
+// Runs at night: restarts.
 import { afterAll, beforeAll, expect, test } from "vitest";
 
 import { startCluster } from "../../../scripts/control-plane.mjs";

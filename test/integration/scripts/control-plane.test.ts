@@ -1,3 +1,4 @@
+// Runs at night: documentation.
 import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { cluster, eventually, freshNamespace, kubeconfigOf, ownCluster } from "../../support/cluster.ts";

@@ -1,3 +1,4 @@
+// Runs at night: documentation.
 import { expect, test } from "vitest";
 
 import { kubectl } from "../../../scripts/control-plane.mjs";
