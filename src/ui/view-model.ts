@@ -3,10 +3,11 @@
  * computed or kept while no page is open.
  */
 
-import type { Clock, Timer } from "../lib/index.ts";
+import { Timers, type Clock } from "../lib/index.ts";
 import { describeTask, type Task } from "../model/index.ts";
 import type { StateSnapshot } from "../plan/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
+import { Pacer } from "../runtime/index.ts";
 import { buildOverview, omitUndefined } from "../status/index.ts";
 import { EventStreams, type StreamSink } from "./streams.ts";
 import type { PageModuleRow, OperatorRow, QueueRow, TaskRow } from "./wire.ts";
@@ -27,12 +28,9 @@ interface ViewModelOptions {
 }
 
 const TABLES = ["operator", "modules", "queues"] as const;
-/** Limits of the time between two refreshes. */
-const MIN_INTERVAL_MS = 50;
+/** Longest time between two refreshes. */
 const MAX_INTERVAL_MS = 1000;
-/** After a refresh that took 1 ms, the next ones wait 20 ms on average: refreshes use a twentieth of the time at most. */
-const IDLE_PER_COST = 20;
-/** After a pause, refreshes may exceed that share by this much waiting time. */
+/** After a pause, refreshes may exceed their share of the processor by this much waiting time. */
 const BURST_MS = 2000;
 /** The operator's message mentions a run when it is a second old, which triggers no notification. */
 const FOLLOW_UP_MS = 1100;
@@ -42,19 +40,28 @@ export class ViewModel {
   readonly #options: ViewModelOptions;
   readonly #streams: EventStreams;
   readonly #tables: Readonly<Record<keyof PageState, SentTable>>;
-  #refreshTimer: Timer | undefined;
-  #followUpTimer: Timer | undefined;
-  #refreshedAt = Number.NEGATIVE_INFINITY;
-  /** When the refreshes so far will have used no more than their share of the time; on the monotonic clock. */
-  #budgetFreeAt = 0;
+  readonly #pacer: Pacer;
+  readonly #timers: Timers<"follow-up">;
 
   /** Creates empty tables. A new stream begins with a snapshot of them; after the last one, they are dropped. */
   constructor(options: ViewModelOptions) {
     this.#options = options;
+    const { clock } = options;
+    this.#timers = new Timers(clock);
+    this.#pacer = new Pacer({
+      clock,
+      act: () => {
+        // Refreshes once more later: the page shows a run only when the run has lasted for a second, and no event reports that moment.
+        this.#timers.set("follow-up", FOLLOW_UP_MS, () => this.#refresh());
+        this.#refresh();
+      },
+      maxIntervalMs: MAX_INTERVAL_MS,
+      burstMs: BURST_MS,
+    });
     const table = (): SentTable => new SentTable(options.redact);
     this.#tables = { operator: table(), modules: table(), queues: table() };
     this.#streams = new EventStreams({
-      clock: options.clock,
+      clock,
       snapshot: () => this.#snapshot(),
       onEmpty: () => this.#clear(),
     });
@@ -80,20 +87,7 @@ export class ViewModel {
    * they have used, so that pages do not slow the operator down, but never longer than `MAX_INTERVAL_MS`.
    */
   notifyChange(): void {
-    if (this.viewers === 0 || this.#refreshTimer !== undefined) return;
-    const { clock } = this.#options;
-    // At `#budgetFreeAt`, the refreshes so far have used no more than their share of the time. `BURST_MS` is a credit, with which a
-    // few refreshes in a row come earlier.
-    const earliestAt = Math.max(this.#refreshedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - BURST_MS);
-    const refreshAt = Math.min(earliestAt, this.#refreshedAt + MAX_INTERVAL_MS);
-    const delayMs = Math.max(0, refreshAt - clock.monotonic());
-    this.#refreshTimer = clock.setTimer(delayMs, () => {
-      this.#refreshTimer = undefined;
-      // Refreshes once more later: the page shows a run only when the run has lasted for a second, and no event reports that moment.
-      this.#followUpTimer?.cancel();
-      this.#followUpTimer = clock.setTimer(FOLLOW_UP_MS, () => this.#refresh());
-      this.#refresh();
-    });
+    if (this.viewers > 0) this.#pacer.trigger();
   }
 
   /** Ends all streams. */
@@ -104,16 +98,14 @@ export class ViewModel {
   /** Reads the state and sends the changed rows. The cost of a refresh delays the next ones. */
   #refresh(): void {
     const { clock, read } = this.#options;
-    this.#refreshedAt = clock.monotonic();
-    const pageState = read();
-    const changes = TABLES.flatMap((name) => {
-      const changeJson = this.#tables[name].update(pageState[name]);
-      return changeJson === undefined ? [] : [`"${name}":${changeJson}`];
+    this.#pacer.measure(() => {
+      const pageState = read();
+      const changes = TABLES.flatMap((name) => {
+        const changeJson = this.#tables[name].update(pageState[name]);
+        return changeJson === undefined ? [] : [`"${name}":${changeJson}`];
+      });
+      if (changes.length > 0) this.#streams.broadcast(`{"now":${clock.now()},${changes.join(",")}}`);
     });
-    // Refreshes use only a share of the time: each ms of work costs IDLE_PER_COST ms of rest.
-    const costMs = clock.monotonic() - this.#refreshedAt;
-    this.#budgetFreeAt = Math.max(this.#budgetFreeAt, this.#refreshedAt) + IDLE_PER_COST * costMs;
-    if (changes.length > 0) this.#streams.broadcast(`{"now":${clock.now()},${changes.join(",")}}`);
   }
 
   /** All tables as one message, for a stream that is new or missed messages. */
@@ -124,10 +116,8 @@ export class ViewModel {
 
   /** Drops timers and rows after the last page was closed. */
   #clear(): void {
-    this.#refreshTimer?.cancel();
-    this.#followUpTimer?.cancel();
-    this.#refreshTimer = undefined;
-    this.#followUpTimer = undefined;
+    this.#pacer.cancel();
+    this.#timers.cancel("follow-up");
     for (const name of TABLES) this.#tables[name].clear();
   }
 }

@@ -7,6 +7,7 @@ import { Timers, oneLine } from "../../lib/index.ts";
 import type { WatchHub } from "../../kube/index.ts";
 import { asString } from "../../model/index.ts";
 import type { StateSnapshot } from "../../plan/index.ts";
+import { Pacer } from "../../runtime/index.ts";
 import type { State, View } from "../../state/index.ts";
 import { MirroredObjects, type MirroredObject } from "./mirrored.ts";
 import { OwnObjects } from "./own-objects.ts";
@@ -20,9 +21,8 @@ import { Writer } from "./writer.ts";
 /** A deleted AddonOperator is created again after this time: an uninstall of the chart may be deleting the operator too. */
 const RECREATE_AFTER_MS = 2000;
 const RETRY_READ_MS = 5000;
-/** Shortest and longest pause between two projections of the view. Projections may take 1/PROJECTION_COST of the time, so that many modules do not slow down the work. */
-const PROJECTION_PAUSE_MS = { min: 50, max: 2000 };
-const PROJECTION_COST = 20;
+/** Longest time between two projections of the view. Many modules must not slow down the work. */
+const MAX_PROJECTION_INTERVAL_MS = 2000;
 
 /**
  * Keeps AddonModules and the AddonOperator in step with the view (what the operator knows). `update` returns at once, so that work
@@ -35,12 +35,10 @@ export class StatusMirror {
   readonly #backoff: WriteBackoff;
   readonly #mirrored: MirroredObjects;
   readonly #writer: Writer;
-  readonly #timers: Timers<"projection" | "announce-run" | "retry-load" | "retry-read" | "discovery-wait">;
+  readonly #timers: Timers<"announce-run" | "retry-load" | "retry-read" | "discovery-wait">;
   readonly #objects: OwnObjects;
   #snapshot: StateSnapshot | undefined;
-  /** Start of the last projection, and the least pause until the next one. */
-  #projectedAt = Number.NEGATIVE_INFINITY;
-  #pauseMs = PROJECTION_PAUSE_MS.min;
+  readonly #pacer: Pacer;
   #isLoaded = false;
   #loading: Promise<void> | undefined;
 
@@ -49,6 +47,11 @@ export class StatusMirror {
     const { client, namespace, operatorName, helmRelease, clock, logger } = options;
     this.#options = options;
     this.#timers = new Timers(clock);
+    this.#pacer = new Pacer({
+      clock,
+      act: () => this.#projectAndWrite(),
+      maxIntervalMs: MAX_PROJECTION_INTERVAL_MS,
+    });
     const api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
     this.#projector = new Projector(options.statusValues, options.secrets, options.identityOf);
     this.#backoff = new WriteBackoff(clock, logger);
@@ -85,7 +88,7 @@ export class StatusMirror {
     if (this.#isClosed) return;
     this.#snapshot = snapshot;
     this.#startLoading();
-    this.#scheduleProjection();
+    this.#pacer.trigger();
   }
 
   /** Watches the objects, reverts manual edits and reports annotations. Returns a function that ends the watches. */
@@ -133,6 +136,7 @@ export class StatusMirror {
     this.#abort.abort();
     this.#writer.close();
     this.#timers.close();
+    this.#pacer.cancel();
   }
 
   get #isClosed(): boolean {
@@ -191,7 +195,7 @@ export class StatusMirror {
     if (!this.#isLoaded || mirrored.isBeingWritten || live === mirrored.liveObject) return;
     this.#recordLiveObject(mirrored, live);
     // A user may have created the object of a module that does not exist: the next projection finds out and removes it.
-    if (mirrored.wantedStatus === undefined && !mirrored.isModuleDeleted) this.#scheduleProjection();
+    if (mirrored.wantedStatus === undefined && !mirrored.isModuleDeleted) this.#pacer.trigger();
     this.#writer.scheduleWrite(mirrored);
   }
 
@@ -252,35 +256,27 @@ export class StatusMirror {
     );
   }
 
-  /** Schedules a projection of the view, unless one is scheduled. A pause after the last projection bounds the CPU time that all of them take. */
-  #scheduleProjection(): void {
-    if (this.#timers.has("projection")) return;
-    const wait = Math.max(0, this.#projectedAt + this.#pauseMs - this.#options.clock.monotonic());
-    this.#timers.set("projection", wait, () => this.#projectAndWrite());
-  }
-
   /** Projects the view and schedules writes of the objects that changed, or of all objects at the first time. */
   #projectAndWrite(isFirst = false): void {
-    if (this.#snapshot === undefined || !this.#isLoaded || this.#isClosed) return;
-    const { clock } = this.#options;
-    const startedAt = clock.monotonic();
-    this.#projectedAt = startedAt;
-    const projection = this.#project(this.#snapshot);
+    const snapshot = this.#snapshot;
+    if (snapshot === undefined || !this.#isLoaded || this.#isClosed) return;
+    this.#pacer.measure(() => this.#writeChanges(snapshot, isFirst));
+  }
+
+  #writeChanges(snapshot: StateSnapshot, isFirst: boolean): void {
+    const projection = this.#project(snapshot);
     if (projection === undefined) return;
-    const changed = this.#mirrored.setWanted(projection, this.#snapshot.view);
+    const changed = this.#mirrored.setWanted(projection, snapshot.view);
     const { discoveryWaitMs } = this.#mirrored;
     if (discoveryWaitMs > 0)
       this.#timers.set("discovery-wait", discoveryWaitMs, () => this.#projectAndWrite());
     for (const mirrored of isFirst ? this.#mirrored.listObjects() : changed)
       this.#writer.scheduleWrite(mirrored);
-    // Projections take at most 1/PROJECTION_COST of the time.
-    const costMs = clock.monotonic() - startedAt;
-    const { min, max } = PROJECTION_PAUSE_MS;
-    this.#pauseMs = Math.min(max, Math.max(min, PROJECTION_COST * costMs));
     const { checkAgainAt } = projection;
     if (checkAgainAt === undefined) return;
     // A young run is not displayed yet. The status must display it later even if nothing else changes.
-    this.#timers.set("announce-run", Math.max(1, checkAgainAt - clock.now()), () => this.#projectAndWrite());
+    const waitMs = Math.max(1, checkAgainAt - this.#options.clock.now());
+    this.#timers.set("announce-run", waitMs, () => this.#projectAndWrite());
   }
 
   /** Projects the view. Logs an error and returns undefined: an error of the status must not stop the work of the operator. */

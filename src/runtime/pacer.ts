@@ -1,0 +1,57 @@
+/** Bounds the share of the processor that repeated work takes, so that it does not slow down the rest of the operator. */
+
+import { Timers, type Clock } from "../lib/index.ts";
+
+/** Work that took 1 ms delays the next one for 20 ms on average: it takes a twentieth of the time at most. */
+const PAUSE_PER_COST = 20;
+/** Shortest time between the starts of paced work. */
+const MIN_INTERVAL_MS = 50;
+
+interface PacerOptions {
+  readonly clock: Clock;
+  /** Called at the end of the pause after `trigger`. Passes its work to `measure`. */
+  readonly act: () => void;
+  /** Longest time between the starts of paced work, whatever it costs. */
+  readonly maxIntervalMs: number;
+  /** After a pause, work may exceed its share by this much waiting time. */
+  readonly burstMs?: number;
+}
+
+/** Calls `act` after triggers, the later the more processor time the work has used. */
+export class Pacer {
+  readonly #options: PacerOptions;
+  readonly #timers: Timers<"next">;
+  #startedAt = Number.NEGATIVE_INFINITY;
+  /** When the work so far will have used no more than its share of the time; on the monotonic clock. */
+  #budgetFreeAt = 0;
+
+  constructor(options: PacerOptions) {
+    this.#options = options;
+    this.#timers = new Timers(options.clock);
+  }
+
+  /** Schedules a call of `act`, unless one is scheduled. */
+  trigger(): void {
+    const { clock, act, maxIntervalMs, burstMs = 0 } = this.#options;
+    const earliestAt = Math.max(this.#startedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - burstMs);
+    const actAt = Math.min(earliestAt, this.#startedAt + maxIntervalMs);
+    this.#timers.setUnlessRunning("next", Math.max(0, actAt - clock.monotonic()), act);
+  }
+
+  /** Does work, also without a trigger. Its cost delays the next calls of `act`. */
+  measure(work: () => void): void {
+    const { clock, maxIntervalMs, burstMs = 0 } = this.#options;
+    const startedAt = clock.monotonic();
+    this.#startedAt = startedAt;
+    work();
+    const costMs = clock.monotonic() - startedAt;
+    const freeAt = Math.max(this.#budgetFreeAt, startedAt) + PAUSE_PER_COST * costMs;
+    // A single expensive work must not delay many later ones.
+    this.#budgetFreeAt = Math.min(freeAt, startedAt + maxIntervalMs + burstMs);
+  }
+
+  /** Cancels the scheduled call. */
+  cancel(): void {
+    this.#timers.cancel("next");
+  }
+}
