@@ -100,6 +100,7 @@ export class Loop {
       return undefined;
     } catch (thrown) {
       const error = toError(thrown);
+      if (this.#abortController.signal.aborted) return error;
       this.#failures += 1;
       this.#scheduleNext(this.#getRetryDelay(error));
       return error;

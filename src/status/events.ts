@@ -2,7 +2,7 @@
 
 import PQueue from "p-queue";
 
-import { type KnownSecrets, type Timer, nextWriteTime, oneLine, sleep, WallTimes } from "../lib/index.ts";
+import { type KnownSecrets, nextWriteTime, oneLine, sleep, Timers, WallTimes } from "../lib/index.ts";
 import { EVENTS, create, isNotFound, mergePatch, formatMicroTime } from "../kube/index.ts";
 import type { Event, KubeAccess } from "../kube/index.ts";
 import { API_VERSION, toStatusLine } from "./models/kinds.ts";
@@ -90,7 +90,6 @@ interface Series {
   count: number;
   /** By the monotonic clock. */
   lastAt: number;
-  timer: Timer | undefined;
 }
 
 /**
@@ -102,6 +101,8 @@ export class EventWriter {
   readonly #abort = new AbortController();
   readonly #flushAbort = new AbortController();
   readonly #series = new Map<string, Series>();
+  /** Series with repetitions that are not written yet. */
+  readonly #timers: Timers<Series>;
   /** Sends one call after another. */
   readonly #calls = new PQueue({ concurrency: 1 });
   readonly #wall: WallTimes;
@@ -111,13 +112,14 @@ export class EventWriter {
 
   constructor(options: EventWriterOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
     this.#wall = new WallTimes(options.clock);
   }
 
   /** Events, and repetitions of them, that are not written yet. */
   get unwrittenCount(): number {
     // A timer runs until it writes the repetitions.
-    const withRepetitions = [...this.#series.values()].filter(({ timer }) => timer !== undefined);
+    const withRepetitions = [...this.#series.values()].filter((series) => this.#timers.has(series));
     return this.#callCount + withRepetitions.length;
   }
 
@@ -136,7 +138,7 @@ export class EventWriter {
     series.count += 1;
     series.lastAt = now;
     // One write for all repetitions of the next SERIES_EVERY_MS.
-    series.timer ??= this.#options.clock.setTimer(SERIES_EVERY_MS, () => this.#writeSeries(series));
+    this.#timers.setUnlessRunning(series, SERIES_EVERY_MS, () => this.#writeSeries(series));
   }
 
   /**
@@ -147,8 +149,8 @@ export class EventWriter {
     this.#uidWaitEndsAt = 0;
     this.#flushAbort.abort();
     for (const series of this.#series.values()) {
-      if (series.timer === undefined) continue;
-      series.timer.cancel();
+      if (!this.#timers.has(series)) continue;
+      this.#timers.cancel(series);
       this.#writeSeries(series);
     }
     await this.#calls.onIdle();
@@ -157,7 +159,7 @@ export class EventWriter {
   /** Aborts calls under way, and drops what is not written yet. */
   close(): void {
     this.#abort.abort();
-    for (const series of this.#series.values()) series.timer?.cancel();
+    this.#timers.close();
   }
 
   /** Starts the series of a new Event and queues the call that creates it. `key` identifies its repetitions. */
@@ -170,7 +172,7 @@ export class EventWriter {
     const name = `${event.module ?? operatorName}.${now.toString(16)}${sequence}`;
     // The map is in the order of insertion: a new series must be its last entry.
     this.#series.delete(key);
-    this.#series.set(key, { name, count: 1, lastAt: clock.monotonic(), timer: undefined });
+    this.#series.set(key, { name, count: 1, lastAt: clock.monotonic() });
     const target = { resource: EVENTS, namespace: this.#options.namespace };
     // Only the first Events wait for uids: objects that are missing after this time may never appear.
     this.#uidWaitEndsAt ??= clock.monotonic() + UID_WAIT_MS;
@@ -197,7 +199,6 @@ export class EventWriter {
 
   /** Queues the call that writes the count and the last time of a series into its Event. */
   #writeSeries(series: Series): void {
-    series.timer = undefined;
     const { client, namespace } = this.#options;
     const target = { resource: EVENTS, namespace, name: series.name };
     this.#enqueueCall(async (signal) => {
@@ -230,7 +231,7 @@ export class EventWriter {
     for (const [key, series] of this.#series) {
       const hasEnded = now - series.lastAt >= SERIES_MS;
       if (!hasEnded && this.#series.size <= MAX_SERIES) continue;
-      series.timer?.cancel();
+      this.#timers.cancel(series);
       this.#series.delete(key);
     }
   }

@@ -3,7 +3,7 @@
  * stalled (the socket's buffer is full), it misses messages, and later gets a snapshot of everything.
  */
 
-import type { Clock, Timer } from "../lib/index.ts";
+import { Timers, type Clock } from "../lib/index.ts";
 
 /** The writable side of a stream: an HTTP response. */
 export interface StreamSink {
@@ -40,10 +40,11 @@ interface EventStreamsOptions {
 export class EventStreams {
   readonly #options: EventStreamsOptions;
   readonly #openStreams = new Set<EventStream>();
-  #heartbeatTimer: Timer | undefined;
+  readonly #timers: Timers<"heartbeat">;
 
   constructor(options: EventStreamsOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
   }
 
   get size(): number {
@@ -60,7 +61,7 @@ export class EventStreams {
     this.#openStreams.add(stream);
     sink.on("close", () => this.#remove(stream));
     sink.on("drain", () => this.#onDrain(stream));
-    this.#heartbeatTimer ??= this.#options.clock.setTimer(HEARTBEAT_MS, () => this.#sendHeartbeats());
+    this.#timers.setUnlessRunning("heartbeat", HEARTBEAT_MS, () => this.#sendHeartbeats());
     this.#write(stream, toEvent(this.#options.snapshot()));
   }
 
@@ -105,16 +106,14 @@ export class EventStreams {
   /** Sends a heartbeat to each stream, and schedules the next one while streams are open. */
   #sendHeartbeats(): void {
     this.#writeToAll(HEARTBEAT);
-    this.#heartbeatTimer =
-      this.size === 0 ? undefined : this.#options.clock.setTimer(HEARTBEAT_MS, () => this.#sendHeartbeats());
+    if (this.size > 0) this.#timers.set("heartbeat", HEARTBEAT_MS, () => this.#sendHeartbeats());
   }
 
   /** Forgets a stream that has ended; after the last one, stops the heartbeats and calls `onEmpty`. */
   #remove(stream: EventStream): void {
     const wasOpen = this.#openStreams.delete(stream);
     if (!wasOpen || this.size > 0) return;
-    this.#heartbeatTimer?.cancel();
-    this.#heartbeatTimer = undefined;
+    this.#timers.cancel("heartbeat");
     this.#options.onEmpty();
   }
 }

@@ -214,12 +214,14 @@ test("close ends timers and triggers", async () => {
 test("close during a run aborts its signal; nothing follows, and nothing is reported", async () => {
   const run = makeLongRun();
   let signal: AbortSignal | undefined;
+  let delays = 0;
   const loop = makeLoop({
     resyncMs: 1000,
     run: (runSignal) => {
       signal = runSignal;
       return results.shift()?.();
     },
+    retry: () => (delays += 1),
   });
   loop.trigger();
   await clock.advance(0);
@@ -228,7 +230,7 @@ test("close during a run aborts its signal; nothing follows, and nothing is repo
   expect(signal?.aborted).toBe(true);
   run.fail();
   await clock.advance(60_000);
-  expect([ends, clock.timers]).toEqual([[], 0]);
+  expect([ends, delays, clock.timers]).toEqual([[], 0, 0]);
 });
 
 test("an error of the report does not end the loop", async () => {

@@ -5,7 +5,7 @@
  */
 
 import { RELEASE_LABELS } from "../../helm/index.ts";
-import { type Clock, type Timer, sameJson } from "../../lib/index.ts";
+import { type Clock, sameJson } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import type { AddonObject, ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
@@ -55,7 +55,6 @@ export class MirroredObject {
   isObjectDeletedByUser = false;
   isBeingWritten = false;
   isQueued = false;
-  timer: Timer | undefined;
 
   constructor(id: ObjectId) {
     this.id = id;

@@ -7,7 +7,7 @@ import { Timers, oneLine } from "../../lib/index.ts";
 import type { WatchHub } from "../../kube/index.ts";
 import { asString } from "../../model/index.ts";
 import type { StateSnapshot } from "../../plan/index.ts";
-import { Pacer } from "../../runtime/index.ts";
+import { Loop, Pacer } from "../../runtime/index.ts";
 import type { State, View } from "../../state/index.ts";
 import { MirroredObjects, type MirroredObject } from "./mirrored.ts";
 import { OwnObjects } from "./own-objects.ts";
@@ -20,7 +20,7 @@ import { Writer } from "./writer.ts";
 
 /** A deleted AddonOperator is created again after this time: an uninstall of the chart may be deleting the operator too. */
 const RECREATE_AFTER_MS = 2000;
-const RETRY_READ_MS = 5000;
+const RETRY_READ = { firstMs: 5000, maxMs: 5000 };
 /** Longest time between two projections of the view. Many modules must not slow down the work. */
 const MAX_PROJECTION_INTERVAL_MS = 2000;
 
@@ -35,12 +35,15 @@ export class StatusMirror {
   readonly #backoff: WriteBackoff;
   readonly #mirrored: MirroredObjects;
   readonly #writer: Writer;
-  readonly #timers: Timers<"announce-run" | "retry-load" | "retry-read" | "discovery-wait">;
+  readonly #timers: Timers<"announce-run" | "discovery-wait">;
   readonly #objects: OwnObjects;
   #snapshot: StateSnapshot | undefined;
   readonly #pacer: Pacer;
   #isLoaded = false;
-  #loading: Promise<void> | undefined;
+  /** Reads the objects that exist at the start. */
+  readonly #loadLoop: Loop;
+  /** Reads the ConfigMap again after the AddonOperator's spec has changed. */
+  readonly #readLoop: Loop;
 
   /** Starts nothing: the first `update` begins to read the objects. */
   constructor(options: MirrorOptions) {
@@ -57,6 +60,8 @@ export class StatusMirror {
     this.#backoff = new WriteBackoff(clock, logger);
     this.#objects = new OwnObjects(api);
     this.#mirrored = new MirroredObjects(operatorName, clock);
+    this.#loadLoop = this.#createLoadLoop();
+    this.#readLoop = this.#createReadLoop();
     this.#writer = new Writer({
       ...options,
       api,
@@ -66,6 +71,27 @@ export class StatusMirror {
       isConverging: () => this.#snapshot !== undefined && this.#snapshot.view.converge.phase !== "idle",
       sendRequest: (mirrored, request) => this.#sendRequest(mirrored, request),
       onWriteEnded: (mirrored) => this.#recordWatchedObject(mirrored),
+    });
+  }
+
+  #createLoadLoop(): Loop {
+    return new Loop({
+      clock: this.#options.clock,
+      run: () => this.#loadObjects(),
+      retry: (error) => this.#backoff.recordFailure(error),
+      onEnd: () => {},
+    });
+  }
+
+  #createReadLoop(): Loop {
+    const { clock, logger } = this.#options;
+    return new Loop({
+      clock,
+      run: () => this.#acknowledge(),
+      retry: RETRY_READ,
+      onEnd: (error) => {
+        if (error !== undefined) logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
+      },
     });
   }
 
@@ -87,7 +113,7 @@ export class StatusMirror {
   update(snapshot: StateSnapshot): void {
     if (this.#isClosed) return;
     this.#snapshot = snapshot;
-    this.#startLoading();
+    if (!this.#isLoaded) this.#loadLoop.trigger();
     this.#pacer.trigger();
   }
 
@@ -124,8 +150,7 @@ export class StatusMirror {
   /** Writes everything that is not written yet; resolves when each write is done or has failed once. */
   async flush(): Promise<void> {
     if (this.#isClosed || this.#snapshot === undefined) return;
-    this.#startLoading();
-    await this.#loading;
+    if (!this.#isLoaded) await this.#loadLoop.flush().catch(() => {});
     if (!this.#isLoaded) return;
     this.#projectAndWrite();
     await this.#writer.drain();
@@ -135,6 +160,8 @@ export class StatusMirror {
   close(): void {
     this.#abort.abort();
     this.#writer.close();
+    this.#loadLoop.close();
+    this.#readLoop.close();
     this.#timers.close();
     this.#pacer.cancel();
   }
@@ -151,28 +178,17 @@ export class StatusMirror {
     this.#recordLiveObject(mirrored, this.#objects.get(mirrored.id));
   }
 
-  /** Starts to read the objects from the server, unless they are read, being read, or the back-off lasts. */
-  #startLoading(): void {
-    const isBackingOff = this.#backoff.pausedUntil > this.#options.clock.monotonic();
-    if (this.#isLoaded || this.#loading !== undefined || isBackingOff) return;
-    this.#loading = this.#loadObjects().finally(() => {
-      this.#loading = undefined;
-    });
-  }
-
-  /** Reads the objects that exist at the start, then schedules writes of all that differ. Retries after an error. */
-  async #loadObjects(): Promise<void> {
-    try {
-      await this.#objects.loadObjects();
-      for (const [id, live] of this.#objects.listObjects())
-        this.#recordObjectAtStart(this.#mirrored.getOrCreate(id), live);
-      this.#isLoaded = true;
-      this.#backoff.recordSuccess();
-      this.#projectAndWrite(true);
-    } catch (error) {
-      if (this.#isClosed) return;
-      this.#timers.set("retry-load", this.#backoff.recordFailure(error), () => this.#startLoading());
-    }
+  /** Reads the objects that exist at the start, then schedules writes of all that differ. During a pause, returns the rest of it. */
+  async #loadObjects(): Promise<number | void> {
+    if (this.#isLoaded) return;
+    const pauseMs = this.#backoff.pausedUntil - this.#options.clock.monotonic();
+    if (pauseMs > 0) return pauseMs;
+    await this.#objects.loadObjects();
+    for (const [id, live] of this.#objects.listObjects())
+      this.#recordObjectAtStart(this.#mirrored.getOrCreate(id), live);
+    this.#isLoaded = true;
+    this.#backoff.recordSuccess();
+    this.#projectAndWrite(true);
   }
 
   /** Records an object that exists at the start, and restores from it what this process does not know. */
@@ -217,7 +233,7 @@ export class StatusMirror {
     if (mirrored !== this.#mirrored.operator) return;
     const isNewObject = before?.uid !== live.uid;
     if (isNewObject) mirrored.acknowledgedGeneration = live.generation;
-    else if (before.generation !== live.generation) this.#acknowledge(live.generation);
+    else if (before.generation !== live.generation) this.#readLoop.trigger();
   }
 
   /**
@@ -234,26 +250,17 @@ export class StatusMirror {
 
   /**
    * Acknowledges a new generation of the AddonOperator in `observedGeneration`, once the ConfigMap has been read again: whoever
-   * edits both and waits for the generation must not see the state of the older ConfigMap. Retries if it cannot be read.
+   * edits both and waits for the generation must not see the state of the older ConfigMap. Throws if it cannot be read.
    */
-  #acknowledge(generation: number): void {
+  async #acknowledge(): Promise<void> {
     const { operator } = this.#mirrored;
-    const isNewest = (): boolean => operator.liveObject?.generation === generation && !this.#isClosed;
-    this.#options.onSpecChanged().then(
-      () => {
-        if (!isNewest()) return;
-        // First projects the content that was just read, so that no older status gets the new generation.
-        this.#projectAndWrite();
-        operator.acknowledgedGeneration = generation;
-        this.#writer.scheduleWrite(operator);
-      },
-      (error: unknown) => {
-        this.#options.logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
-        this.#timers.set("retry-read", RETRY_READ_MS, () => {
-          if (isNewest()) this.#acknowledge(generation);
-        });
-      },
-    );
+    const generation = operator.liveObject?.generation;
+    await this.#options.onSpecChanged();
+    if (generation === undefined || operator.liveObject?.generation !== generation || this.#isClosed) return;
+    // First projects the content that was just read, so that no older status gets the new generation.
+    this.#projectAndWrite();
+    operator.acknowledgedGeneration = generation;
+    this.#writer.scheduleWrite(operator);
   }
 
   /** Projects the view and schedules writes of the objects that changed, or of all objects at the first time. */

@@ -2,7 +2,7 @@
 
 import PQueue from "p-queue";
 
-import { nextWriteTime, type Timer } from "../../lib/index.ts";
+import { nextWriteTime, Timers } from "../../lib/index.ts";
 import { RELEASE_LABELS, managedByDigest } from "../../helm/index.ts";
 import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import { getWriteTime, isManagedByOtherOperator, needsTextOnly, findNextStep } from "./mirrored.ts";
@@ -39,12 +39,14 @@ export class Writer {
   readonly #warnedNames = new Set<string>();
   /** uid of the AddonOperator in the modules' owner references: "" = it cannot be created, undefined = not tried yet. */
   #ownerUid: string | undefined;
-  #probeTimer: Timer | undefined;
+  /** The next write of an object, and the next probe of the server. */
+  readonly #timers: Timers<MirroredObject | "probe">;
 
   /** The labels mark AddonModules as those of this operator, because several operators may share a namespace. */
   constructor(parts: WriterParts) {
     const { namespace, operatorName } = parts.api;
     this.#parts = parts;
+    this.#timers = new Timers(parts.clock);
     this.#queue = new PQueue({ concurrency: CONCURRENCY });
     this.#labels = {
       ...MANAGED_BY_OPERATOR,
@@ -61,19 +63,14 @@ export class Writer {
     if (mirrored === this.#objects.operator) this.#updateOwnerReferences();
     if (mirrored.isBeingWritten || mirrored.isQueued) return;
     // The timer that runs writes the newer text, too. This check is cheaper than finding the next step.
-    if (mirrored.timer !== undefined && needsTextOnly(mirrored, this.#marks)) return;
-    mirrored.timer?.cancel();
-    mirrored.timer = undefined;
+    if (this.#timers.has(mirrored) && needsTextOnly(mirrored, this.#marks)) return;
+    this.#timers.cancel(mirrored);
     const step = this.#findNextStep(mirrored);
     if (step === "none") return this.#forgetDeletedModule(mirrored);
     const wait = this.#getWriteDelayMs(mirrored, step);
     if (wait <= 0) this.#enqueue(mirrored, step);
-    else
-      mirrored.timer = this.#parts.clock.setTimer(wait, () => {
-        mirrored.timer = undefined;
-        // The object may need another step or none by now.
-        this.scheduleWrite(mirrored);
-      });
+    // The object may need another step or none by then.
+    else this.#timers.set(mirrored, wait, () => this.scheduleWrite(mirrored));
   }
 
   /** Milliseconds until the object may be written. During a converge, statuses are written together once a second (`nextWriteTime`) to save CPU. */
@@ -106,8 +103,7 @@ export class Writer {
   /** Discards queued writes and cancels all timers. */
   close(): void {
     this.#queue.clear();
-    this.#probeTimer?.cancel();
-    for (const mirrored of this.#objects.listObjects()) mirrored.timer?.cancel();
+    this.#timers.close();
   }
 
   get #objects(): MirroredObjects {
@@ -236,15 +232,14 @@ export class Writer {
    * the server answers the read, the pause ends early and all objects are scheduled again.
    */
   #scheduleProbe(): void {
-    const { ownObjects, clock, backoff } = this.#parts;
+    const { ownObjects, backoff } = this.#parts;
     const { msUntilProbe } = backoff;
-    if (msUntilProbe === undefined || this.#probeTimer !== undefined) return;
-    this.#probeTimer = clock.setTimer(msUntilProbe, async () => {
+    if (msUntilProbe === undefined) return;
+    this.#timers.setUnlessRunning("probe", msUntilProbe, async () => {
       const answers = await ownObjects.readObject(this.#objects.operator.id).then(
         () => true,
         () => false,
       );
-      this.#probeTimer = undefined;
       if (!answers || this.#isClosed) return;
       backoff.endPause();
       for (const mirrored of this.#objects.listObjects()) this.scheduleWrite(mirrored);
