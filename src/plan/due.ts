@@ -6,7 +6,7 @@
 
 import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
 import type { Cause, Span, Task } from "../model/index.ts";
-import type { Queues } from "../queue/index.ts";
+import { LONG_RUN_MS, type Queues } from "../queue/index.ts";
 import { hasFailedScript, type ModuleView, type State, type View } from "../state/index.ts";
 import {
   activeModules,
@@ -61,6 +61,16 @@ export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new S
   if (view.boot !== "converging" && view.boot !== "running") return EMPTY_PLAN;
   const restartCause = findRestartCause(view);
   if (restartCause !== undefined) return { ...EMPTY_PLAN, restartCause };
+  return planRunning(stalledQueues.has(MAIN_QUEUE) ? withBlockedConverge(view) : view, stalledQueues);
+}
+
+/** The view of a converge whose step takes so long that it delays runs no more, as one that has failed. */
+function withBlockedConverge(view: View): View {
+  return { ...view, converge: { ...view.converge, isBlocked: true } };
+}
+
+/** The tasks that are due while the operator runs, and the converge need not restart. */
+function planRunning(view: View, stalledQueues: ReadonlySet<string>): Plan {
   // Restores bring back deleted objects of a release. Each module has a restore queue, so that a failed restore blocks no other module.
   const restores = findModulesToRestore(view, stalledQueues).map((module): DueTask => ({
     queue: `restore/${module}`,
@@ -68,7 +78,7 @@ export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new S
     position: "back",
   }));
   const dueTasks = [...findDueRunsAndConverge(view), ...restores, ...findDueScripts(view)];
-  return { dueTasks, restartCause, outdatedModules: findOutdatedModules(view) };
+  return { dueTasks, restartCause: undefined, outdatedModules: findOutdatedModules(view) };
 }
 
 /**
@@ -299,7 +309,19 @@ export class Engine {
     const isInterrupted = (each: Task): boolean => each.group === "converge" && each.kind === "run-module";
     this.#queues.replace(isReplaced, queue, withOrigin(task, origin));
     this.#queues.interrupt(isInterrupted, "the converge restarts");
+    this.#queues.interrupt((each) => this.#isRemovalInHook(each), "the converge restarts", LONG_RUN_MS);
     this.#state.record("convergeProgressed", { phase: "idle", remaining: [] });
+  }
+
+  /**
+   * Whether a hook of a removal runs, which may hang. Only where modules have their own queues: otherwise an edit waits for the hook in `main`,
+   * and only `--hook-timeout` ends it.
+   */
+  #isRemovalInHook(task: Task): boolean {
+    if (task.kind !== "delete-module" || this.#state.view.moduleQueues === "main") return false;
+    // In the step `uninstall`, helm is at work, which is not interrupted.
+    const step = this.#state.view.modules.get(task.module)?.lastRun?.step;
+    return step === "beforeDeleteHelm" || step === "afterDeleteHelm";
   }
 
   /** Retries failed runs and removals of outdated modules now instead of after their back-off, and interrupts those in progress if they take long. */

@@ -234,6 +234,39 @@ describe("modules with queues of their own", () => {
     expect([lab.state.view.modules.get("old")?.problem?.message, lab.describe()]).toEqual(["no CRD", []]);
   });
 
+  it("a removal whose hook hangs delays first runs and edits of others for five minutes each", async () => {
+    const hangs: HookSpec = {
+      name: "h",
+      lifecycle: { beforeDeleteHelm: 1 },
+      act: () => ({ takes: 3_600_000 }),
+    };
+    const lab = own([{ name: "x", enabled: true, hooks: [hangs] }, { name: "soon" }, { name: "later" }]);
+    await lab.start();
+    lab.edit({ xEnabled: "false", soonEnabled: "true" });
+    await lab.run(290_000);
+    expect(lab.linesOf("helm soon")).toHaveLength(0);
+    await lab.run(20_000);
+    expect(lab.linesOf("helm soon")).toHaveLength(1);
+    // The removal has taken five minutes, so the edit interrupts it; then it is tried again.
+    lab.edit({ xEnabled: "false", soonEnabled: "true", laterEnabled: "true" });
+    await lab.run(310_000);
+    expect(lab.linesOf("helm later")).toHaveLength(1);
+    expect(lab.linesOf("hook x/h: beforeDeleteHelm")).toHaveLength(2);
+    expect(lab.linesOf("uninstall x")).toHaveLength(0);
+  });
+
+  it("a removal in which helm takes long is not interrupted by edits of others", async () => {
+    const lab = own([{ name: "x", enabled: true }, { name: "later" }]);
+    await lab.start();
+    lab.uninstallTakes = 600_000;
+    lab.edit({ xEnabled: "false" });
+    await lab.run(310_000);
+    lab.edit({ xEnabled: "false", laterEnabled: "true" });
+    await lab.run(310_000);
+    expect(lab.linesOf("uninstall x")).toHaveLength(1);
+    expect([lab.releases.has("x"), lab.linesOf("helm later").length]).toEqual([false, 1]);
+  });
+
   it("an edit is applied while a removal takes long, whatever reload comes next", async () => {
     const hangs: HookSpec = {
       name: "h",
