@@ -18,11 +18,16 @@ const original = { ...fs };
 const own = fs as unknown as Calls;
 const promises = fs.promises as unknown as Calls;
 
-/** Files of hooks are changed at each run: names that differ only in a random part count once. */
+/** Directories of hooks and helm are alike, and made again at each run: those that differ only in the rest of their names count once. */
 const known = new Set<string>();
 
 const nameOf = (path: string): string =>
-  path.startsWith(places[1] ?? "") ? path.replaceAll(/\.\d+-\d+\.[^/.]*|[0-9a-f]{6,}/g, "*") : path;
+  path.startsWith(places[1] ?? "")
+    ? path
+        .slice(scene.length)
+        .replace(/^\/tmp\/([a-z]+)[^/]*\.\d+-\d+\.[^/]*/, "/tmp/$1-*")
+        .replace(/\.[0-9a-f]{12}$/, ".*")
+    : path;
 
 /** Whether this change is the one; all that count are noted. */
 function isPoint(name: string, args: readonly unknown[]): boolean {
