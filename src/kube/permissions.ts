@@ -1,8 +1,9 @@
 /** Queries the API server for RBAC permissions of the operator and of accounts, and names the missing ones. */
 
 import type { KubeAccess, KubeClient } from "./client/client.ts";
-import { mapInParallel, oneLine, type Timer } from "../lib/index.ts";
+import { mapInParallel, oneLine } from "../lib/index.ts";
 import { describeAccount, userOf, type Account, type Overlay } from "../model/index.ts";
+import { Loop } from "../runtime/index.ts";
 import {
   CLUSTER_ROLE_BINDINGS,
   CUSTOM_RESOURCE_DEFINITIONS,
@@ -149,9 +150,7 @@ export function createPermissionCheck(
 ): () => Promise<void> {
   const { clock, logger } = options;
   let reported: readonly string[] | undefined;
-  let recheckTimer: Timer | undefined;
-  const check = async (): Promise<void> => {
-    recheckTimer?.cancel();
+  const check = async (): Promise<number | void> => {
     const missing = await describeMissingPermissions(options);
     if (missing !== undefined && missing.join() !== reported?.join()) {
       reported = missing;
@@ -160,15 +159,10 @@ export function createPermissionCheck(
       onFound(missing);
     }
     const hasAll = missing !== undefined && missing.length === 0;
-    if (!hasAll) recheckTimer = clock.setTimer(RECHECK_MS, checkInOrder);
+    if (!hasAll) return RECHECK_MS;
   };
-  // Checks run one after another, so that an old result cannot replace a newer one.
-  let lastCheck = Promise.resolve();
-  const checkInOrder = (): Promise<void> => {
-    lastCheck = lastCheck.then(check);
-    return lastCheck;
-  };
-  return checkInOrder;
+  const loop = new Loop({ clock, run: check, retry: { firstMs: RECHECK_MS, maxMs: RECHECK_MS } });
+  return () => loop.flush();
 }
 
 /** Describes the missing permissions as sentences; undefined if the check fails. */

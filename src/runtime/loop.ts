@@ -13,8 +13,8 @@ interface LoopOptions {
   readonly retry: DelayGrowth | ((error: Error, failures: number) => number);
   /** Time until the next run without a trigger. By default, only triggers and failures cause runs. */
   readonly resyncMs?: number;
-  /** Called after each run, with its error if it has failed; not after `close`. */
-  readonly onEnd: (error: Error | undefined) => void;
+  /** Called after each run, with its error if it has failed; not after `close`. By default, an error is an internal one, which the clock reports. */
+  readonly onEnd?: (error: Error | undefined) => void;
 }
 
 /** Runs work when it is triggered, again after failures with growing delays, and at the times that the work chooses. */
@@ -86,7 +86,8 @@ export class Loop {
     const error = await this.#lastRun;
     this.#isRunning = false;
     this.#setTimer();
-    if (!this.#abortController.signal.aborted) this.#options.onEnd(error);
+    const { onEnd = throwError } = this.#options;
+    if (!this.#abortController.signal.aborted) onEnd(error);
   }
 
   /** Runs once, and computes when the next run is due. Resolves with the error. */
@@ -121,4 +122,8 @@ export class Loop {
     this.#pausedUntil = clock.monotonic() + retryAfterMs;
     return delay;
   }
+}
+
+function throwError(error: Error | undefined): void {
+  if (error !== undefined) throw error;
 }

@@ -233,6 +233,22 @@ test("close during a run aborts its signal; nothing follows, and nothing is repo
   expect([ends, delays, clock.timers]).toEqual([[], 0, 0]);
 });
 
+test("without a report, the clock gets the error, and the loop continues", async () => {
+  results.push(fail);
+  let reported: Promise<unknown> | undefined;
+  const reporting = {
+    now: () => clock.now(),
+    monotonic: () => clock.monotonic(),
+    setTimer: (ms: number, fn: () => void | Promise<void>) =>
+      clock.setTimer(ms, () => void (reported ??= Promise.resolve(fn()).catch(String))),
+  };
+  const run = (): Promise<number | void> | number | void => results.shift()?.();
+  new Loop({ clock: reporting, run, retry: RETRY }).trigger();
+  await clock.advance(0);
+  expect(await reported).toBe("Error: refused");
+  expect(clock.nextTimerAt).toBe(1000);
+});
+
 test("an error of the report does not end the loop", async () => {
   const loop = makeLoop({
     onEnd: () => {

@@ -2,9 +2,10 @@
 
 import { readFileSync } from "node:fs";
 
-import { toYamlSafeJson, type Clock, type Timer } from "../../lib/index.ts";
+import { toYamlSafeJson, type Clock } from "../../lib/index.ts";
 import { objectOf, objectsIn, userOf, type Account, type JsonObject } from "../../model/index.ts";
 import type { ScratchDir, StableTempDir } from "../../process/index.ts";
+import { Loop } from "../../runtime/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { GetRunToken } from "./tokens.ts";
 
@@ -62,32 +63,21 @@ export async function openAccountKubeconfig(
   { account, namespace, onError }: AccessRequest,
   scratch: ScratchDir,
 ): Promise<AccountAccess> {
-  let timer: Timer | undefined;
-  let isClosed = false;
-  const scheduleRenewal = (ms: number): void => {
-    if (!isClosed) timer = clock.setTimer(Math.max(ms, RETRY_MS), renew);
-  };
-  const writeToken = async (): Promise<void> => {
+  /** Returns the time until the next renewal. */
+  const writeToken = async (signal?: AbortSignal): Promise<number> => {
     const { token, freshUntil } = await getToken();
-    if (isClosed) return;
-    await scratch.replaceFile("token", token);
-    scheduleRenewal(freshUntil - clock.monotonic());
+    if (signal?.aborted !== true) await scratch.replaceFile("token", token);
+    return Math.max(freshUntil - clock.monotonic(), RETRY_MS);
   };
-  const renew = (): void =>
-    void writeToken().catch((error: unknown) => {
-      onError(error);
-      scheduleRenewal(RETRY_MS);
-    });
-  await writeToken();
+  const onEnd = (error: Error | undefined): void => {
+    if (error !== undefined) onError(error);
+  };
+  const retry = { firstMs: RETRY_MS, maxMs: RETRY_MS };
+  const loop = new Loop({ clock, run: writeToken, retry, onEnd });
+  loop.trigger(await writeToken());
   const run = { account, namespace, tokenFile: scratch.path("token") };
   const path = await scratch.write("kubeconfig", buildAccountKubeconfig(client.exportKubeconfig(), run));
-  return {
-    path,
-    close() {
-      isClosed = true;
-      timer?.cancel();
-    },
-  };
+  return { path, close: () => loop.close() };
 }
 
 /**

@@ -1,7 +1,8 @@
 /** Finds the resources of kinds, and waits for missing ones. */
 
-import type { Clock, DelayGrowth, Timer } from "../../lib/index.ts";
+import type { Clock, DelayGrowth } from "../../lib/index.ts";
 import { exponentialDelay, toError } from "../../lib/index.ts";
+import { Loop } from "../../runtime/index.ts";
 import type { Subscription } from "../watch/consumer.ts";
 import type { WatchHub } from "../watch/hub.ts";
 import type { Discovery } from "./discovery.ts";
@@ -44,15 +45,15 @@ const EAGER_INTERVAL_MS = 2 * AFTER_CRD_MS;
 
 /**
  * Finds kinds by discovery, and waits for missing ones, because a module may install the CRD that the hook of another one watches. Polls
- * with one timer for all calls. After a CRD has changed, makes some eager checks in short intervals, because discovery lags behind.
+ * with one loop for all calls. After a CRD has changed, makes some eager checks in short intervals, because discovery lags behind.
  */
 export class KindFinder {
   readonly #options: KindFinderOptions;
   /** Callbacks that let the pending `find` calls check again. */
   #waiters: (() => void)[] = [];
   #pendingCalls = 0;
-  #timer: Timer | undefined;
-  #nextCheckAt = 0;
+  /** Lets the waiting calls check again; undefined while no call waits. */
+  #loop: Loop | undefined;
   #eagerChecksLeft = 0;
   #crdSubscription: Subscription | undefined;
 
@@ -110,18 +111,18 @@ export class KindFinder {
   /** Lets all waiting calls check after `ms`, unless an earlier check is scheduled. */
   #scheduleCheck(ms: number): void {
     if (this.#pendingCalls === 0) return;
-    const checkAt = this.#options.clock.monotonic() + ms;
-    if (this.#timer !== undefined && this.#nextCheckAt <= checkAt) return;
-    this.#timer?.cancel();
-    this.#nextCheckAt = checkAt;
-    this.#timer = this.#options.clock.setTimer(ms, () => {
-      this.#timer = undefined;
-      this.#eagerChecksLeft = Math.max(0, this.#eagerChecksLeft - 1);
-      this.#options.discovery.invalidate();
-      const waiters = this.#waiters;
-      this.#waiters = [];
-      for (const wake of waiters) wake();
-    });
+    const { clock } = this.#options;
+    this.#loop ??= new Loop({ clock, run: () => this.#wakeWaiters(), retry: POLL_INTERVAL });
+    this.#loop.trigger(ms);
+  }
+
+  /** Lets all waiting calls check again; each of them then schedules the next check. */
+  #wakeWaiters(): void {
+    this.#eagerChecksLeft = Math.max(0, this.#eagerChecksLeft - 1);
+    this.#options.discovery.invalidate();
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const wake of waiters) wake();
   }
 
   /** Watches CRDs while calls wait: a new or changed CRD may serve the kind. */
@@ -135,10 +136,10 @@ export class KindFinder {
     });
   }
 
-  /** Ends timer and watch, because no call waits any more. */
+  /** Ends loop and watch, because no call waits any more. */
   #stopChecks(): void {
-    this.#timer?.cancel();
-    this.#timer = undefined;
+    this.#loop?.close();
+    this.#loop = undefined;
     this.#crdSubscription?.close();
     this.#crdSubscription = undefined;
   }

@@ -4,7 +4,7 @@ import { request, type IncomingMessage } from "node:http";
 import { BlockList, isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 
-import type { Clock } from "../../lib/index.ts";
+import { callIfLate, type Clock } from "../../lib/index.ts";
 
 /** IP address and port of a leader's HTTP server. */
 export interface Address {
@@ -81,17 +81,14 @@ const TIMEOUT_MS = 3000;
 
 /** Requests a path from the HTTP server of the leader, which answers itself and does not forward the request. Rejects if no response arrives in time. */
 export function queryLeader({ ip, port }: Address, path: string, clock: Clock): Promise<LeaderAnswer> {
-  return new Promise((resolve, reject) => {
-    const headers = { [FOLLOWER_HEADER]: "true" };
-    const clientRequest = request({ host: ip, port, path, headers, agent: false }, (body) => {
-      timeout.cancel();
+  const headers = { [FOLLOWER_HEADER]: "true" };
+  const clientRequest = request({ host: ip, port, path, headers, agent: false });
+  const answer = new Promise<LeaderAnswer>((resolve, reject) => {
+    clientRequest.on("error", reject).on("response", (body) => {
       resolve({ status: body.statusCode ?? 0, contentType: body.headers["content-type"], body });
     });
-    const timeout = clock.setTimer(
-      TIMEOUT_MS,
-      () => void clientRequest.destroy(new Error("no answer in time")),
-    );
-    clientRequest.on("error", reject).on("close", () => timeout.cancel());
-    clientRequest.end();
   });
+  clientRequest.end();
+  const giveUp = (): void => void clientRequest.destroy(new Error("no answer in time"));
+  return callIfLate(clock, TIMEOUT_MS, giveUp, answer);
 }

@@ -1,7 +1,6 @@
 /** Acquires, renews and releases a Lease, as the leader election of client-go does. */
 
-import type { Timer } from "../../lib/index.ts";
-import { oneLine, sleep } from "../../lib/index.ts";
+import { oneLine, sleep, Timers } from "../../lib/index.ts";
 import { ignoreNotFound, isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeAccess } from "../client/client.ts";
 import { create, get, replace } from "../client/verbs.ts";
@@ -69,7 +68,7 @@ export class Lease {
   #reportedHolder: string | undefined;
   /** Aborted at the end of the term. Undefined = no term. */
   #termController: AbortController | undefined;
-  #deadlineTimer: Timer | undefined;
+  readonly #timers: Timers<"deadline">;
   /** The renew deadline (monotonic ms). */
   #heldUntil = 0;
   #renewLoopEnd: Promise<void> = Promise.resolve();
@@ -78,6 +77,7 @@ export class Lease {
 
   constructor(options: LeaseOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
     this.#ownHolder = formatIdentity(options.identity);
   }
 
@@ -223,12 +223,11 @@ export class Lease {
    * from a later time, so this process stops before any of them starts.
    */
   #extendTerm(sentAt: number): void {
-    this.#deadlineTimer?.cancel();
     const { clock, events } = this.#options;
     this.#heldUntil = sentAt + this.#options.times.renewDeadlineMs;
     const reason = `it could not be renewed for ${this.#options.times.renewDeadlineMs / 1000} s`;
     const leftMs = this.#heldUntil - clock.monotonic();
-    this.#deadlineTimer = clock.setTimer(leftMs, () => this.#endLostTerm(reason));
+    this.#timers.set("deadline", leftMs, () => this.#endLostTerm(reason));
     events.onHeld(leftMs);
   }
 
@@ -295,7 +294,7 @@ export class Lease {
 
   /** Stops to hold and renew the Lease. */
   #endTerm(): void {
-    this.#deadlineTimer?.cancel();
+    this.#timers.cancel("deadline");
     const termController = this.#termController;
     this.#termController = undefined;
     termController?.abort();

@@ -1,6 +1,6 @@
 /** The watch loop: lists, watches, and recovers from every failure. */
 
-import { exponentialDelay, sleep, toError, type Clock, type Timer } from "../../lib/index.ts";
+import { exponentialDelay, sleep, Timers, toError, type Clock } from "../../lib/index.ts";
 import { isJsonObject, readJson, type JsonObject } from "../../model/index.ts";
 import { ApiError, ConnectionError, OversizeError, statusToApiError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -201,10 +201,8 @@ export class Reflector {
     const path = pathOf(this.#spec.resource, this.#spec);
     const request = { path, query, accept: formatAcceptHeader(this.#spec, "") };
     // A watch that is open may be silent because nothing changes.
-    let workingTimer: Timer | undefined;
-    const onOpen = (): void => {
-      workingTimer = clock.setTimer(WORKING_WATCH_MS, () => this.#markWorking());
-    };
+    const timers = new Timers<"working">(clock);
+    const onOpen = (): void => timers.set("working", WORKING_WATCH_MS, () => this.#markWorking());
     const options = { ...this.#tools, silenceMs: WATCH_SILENCE_MS, onOpen };
     try {
       await readStream(request, options, async (chunk) => {
@@ -214,7 +212,7 @@ export class Reflector {
         }
       });
     } finally {
-      workingTimer?.cancel();
+      timers.close();
     }
     if (lines.hasIncompleteLine)
       throw new ConnectionError("ECUT", "the watch ended in the middle of an event");

@@ -1,6 +1,6 @@
 /** Reads the streams of lists and watches: detects dead connections, splits watches into lines, and completes the objects in both. */
 
-import { cutDeepParts, yieldToEventLoop, orAborted, type Clock, type Timer } from "../../lib/index.ts";
+import { cutDeepParts, orAborted, Timers, yieldToEventLoop, type Clock } from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import { ConnectionError, OversizeError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -74,13 +74,13 @@ function startSilenceTimer(options: StreamOptions, onExpire: () => void): Silenc
   const { clock, silenceMs } = options;
   let silentSince = clock.monotonic();
   let isPaused = false;
-  let timer: Timer;
+  const timers = new Timers<"check">(clock);
   const check = (): void => {
     const silentMs = isPaused ? 0 : clock.monotonic() - silentSince;
     if (silentMs >= silenceMs) return onExpire();
-    timer = clock.setTimer(silenceMs - silentMs, check);
+    timers.set("check", silenceMs - silentMs, check);
   };
-  timer = clock.setTimer(silenceMs, check);
+  timers.set("check", silenceMs, check);
   return {
     reset: () => {
       silentSince = clock.monotonic();
@@ -89,7 +89,7 @@ function startSilenceTimer(options: StreamOptions, onExpire: () => void): Silenc
     pause: () => {
       isPaused = true;
     },
-    end: () => timer.cancel(),
+    end: () => timers.close(),
   };
 }
 

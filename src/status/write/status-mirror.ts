@@ -79,6 +79,7 @@ export class StatusMirror {
       clock: this.#options.clock,
       run: () => this.#loadObjects(),
       retry: (error) => this.#backoff.recordFailure(error),
+      // The back-off logs errors.
       onEnd: () => {},
     });
   }
