@@ -5,7 +5,7 @@ export * from "./json.ts";
 export * from "./files/json-meter.ts";
 export * from "./limit.ts";
 export { WorkSlices } from "./time/work-slices.ts";
-export { Deadline, Debounce, Timers } from "./time/timers.ts";
+export { callIfLate, Deadline, Debounce, Timers } from "./time/timers.ts";
 export * from "./time/duration.ts";
 export * from "./errors.ts";
 export { listen } from "./listen.ts";

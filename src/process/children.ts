@@ -9,7 +9,7 @@ import {
   sleep,
   systemClock,
   type Clock,
-  type Timer,
+  Timers,
 } from "../lib/index.ts";
 import { createLauncher } from "./child.ts";
 import type { Child, ChildHost, Exit, LaunchSpec, TrackedChild } from "./child.ts";
@@ -244,12 +244,13 @@ async function waitForExit(
   if (child.pid === undefined) return { exit: await child.exit, terminator: undefined };
   const terminator = new GroupTerminator(child.pid, clock);
   const { timeoutMs, graceMs = GRACE_MS, signal } = request;
-  const onTimeout = (): void => terminator.terminate("timedOut", graceMs);
-  const timer = timeoutMs === undefined ? undefined : clock.setTimer(timeoutMs, onTimeout);
+  const timers = new Timers<"limit">(clock);
+  if (timeoutMs !== undefined)
+    timers.set("limit", timeoutMs, () => terminator.terminate("timedOut", graceMs));
   const abort = (): void => terminator.terminate("cancelled", graceMs);
   signal?.addEventListener("abort", abort, { once: true });
   const exited = child.exit.then(async (exit) => {
-    timer?.cancel();
+    timers.close();
     signal?.removeEventListener("abort", abort);
     await terminator.waitForGroupEnd();
     return { exit, terminator };
@@ -272,17 +273,16 @@ async function closeStreams(streams: readonly Readable[], clock: Clock): Promise
 function waitUntilQuiet(stream: Readable, deadline: number, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     if (stream.readableEnded || stream.destroyed) return resolve();
-    let timer: Timer | undefined;
+    const timers = new Timers<"quiet">(clock);
     const stopWaiting = (): void => {
-      timer?.cancel();
+      timers.close();
       stream.off("data", restartTimer).off("end", stopWaiting).off("close", stopWaiting);
       resolve();
     };
     const restartTimer = (): void => {
-      timer?.cancel();
       const remainingMs = deadline - clock.monotonic();
       // A paused stream is not quiet: `YieldingLineSplitter` is still handling its last chunk.
-      timer = clock.setTimer(Math.min(NO_OUTPUT_MS, remainingMs), () =>
+      timers.set("quiet", Math.min(NO_OUTPUT_MS, remainingMs), () =>
         stream.isPaused() && clock.monotonic() < deadline ? restartTimer() : stopWaiting(),
       );
     };

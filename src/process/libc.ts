@@ -6,7 +6,7 @@ import { isMainThread } from "node:worker_threads";
 
 import type { default as koffiType, LibraryHandle } from "koffi";
 
-import { systemClock, type Timer } from "../lib/index.ts";
+import { systemClock, Timers } from "../lib/index.ts";
 
 /** Bytes for an opaque structure of the C library: more than any of them needs. */
 export const STRUCT_BYTES = 512;
@@ -153,7 +153,7 @@ const CHECK_MS = 1000;
 class Reaper {
   readonly #libc: Pick<Libc, "wait4">;
   readonly #onExitByPid = new Map<number, (end: ProcessExit) => void>();
-  #timer: Timer | undefined;
+  readonly #timers = new Timers<"check">(systemClock);
 
   constructor(libc: Pick<Libc, "wait4">) {
     this.#libc = libc;
@@ -162,7 +162,7 @@ class Reaper {
 
   /** Resolves when the child has exited. Call it in the same turn of the event loop as the start, or SIGCHLD may come before. */
   waitForExit(pid: number): Promise<ProcessExit> {
-    this.#timer ??= systemClock.setTimer(CHECK_MS, () => this.#reapPeriodically());
+    this.#timers.setUnlessRunning("check", CHECK_MS, () => this.#reapPeriodically());
     return new Promise((resolve) => this.#onExitByPid.set(pid, resolve));
   }
 
@@ -175,13 +175,12 @@ class Reaper {
       onExit(exit);
     }
     if (this.#onExitByPid.size > 0) return;
-    this.#timer?.cancel();
-    this.#timer = undefined;
+    this.#timers.cancel("check");
   }
 
   /** Reaps children each second while any is alive, in case that a SIGCHLD was lost. */
   #reapPeriodically(): void {
-    this.#timer = systemClock.setTimer(CHECK_MS, () => this.#reapPeriodically());
+    this.#timers.set("check", CHECK_MS, () => this.#reapPeriodically());
     this.#reapExited();
   }
 

@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 
-import { attempt, sleep, type Clock, type Timer } from "../lib/index.ts";
+import { attempt, sleep, Timers, type Clock } from "../lib/index.ts";
 import { listPids, readStat } from "./proc.ts";
 
 const GROUP_POLL_MS = 20;
@@ -21,11 +21,12 @@ export class GroupTerminator {
   readonly #clock: Clock;
   #reason: TerminationReason | undefined;
   #killAt = Infinity;
-  #timer: Timer | undefined;
+  readonly #timers: Timers<"kill">;
 
   constructor(pid: number, clock: Clock) {
     this.#pid = pid;
     this.#clock = clock;
+    this.#timers = new Timers(clock);
   }
 
   get reason(): TerminationReason | undefined {
@@ -39,8 +40,7 @@ export class GroupTerminator {
     if (this.#reason === undefined) sendSignal(-this.#pid, "SIGTERM");
     this.#reason ??= reason;
     this.#killAt = killAt;
-    this.#timer?.cancel();
-    this.#timer = this.#clock.setTimer(graceMs, () => void sendSignal(-this.#pid, "SIGKILL"));
+    this.#timers.set("kill", graceMs, () => void sendSignal(-this.#pid, "SIGKILL"));
   }
 
   /**
@@ -52,7 +52,7 @@ export class GroupTerminator {
     while (this.#reason !== undefined && sendSignal(-this.#pid, 0) && this.#clock.monotonic() < deadline) {
       await sleep(this.#clock, GROUP_POLL_MS);
     }
-    this.#timer?.cancel();
+    this.#timers.close();
   }
 }
 

@@ -3,7 +3,7 @@
  * them.
  */
 
-import { oneLine, orAborted, sleep, type Clock, type Logger, type Timer } from "../lib/index.ts";
+import { callIfLate, oneLine, orAborted, sleep, Timers, type Clock, type Logger } from "../lib/index.ts";
 import type { Span } from "../model/index.ts";
 import { withoutActiveSpan, type SpanListener } from "./tracer.ts";
 import type { OtlpTarget, SendSpans } from "./otlp.ts";
@@ -46,7 +46,7 @@ export function makeOtlpExport(target: OtlpTarget, options: Omit<ExportOptions, 
 export class SpanExport implements SpanListener {
   readonly #options: ExportOptions;
   #queued: Span[] = [];
-  #timer: Timer | undefined;
+  readonly #timers: Timers<"send">;
   #sending: Promise<void> | undefined;
   readonly #abortController = new AbortController();
   #isFailing = false;
@@ -55,6 +55,7 @@ export class SpanExport implements SpanListener {
 
   constructor(options: ExportOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
   }
 
   /**
@@ -78,7 +79,7 @@ export class SpanExport implements SpanListener {
   #sendOrWait(): void {
     if (this.#queued.length >= BATCH_SIZE) this.#sendNextBatch();
     else if (this.#queued.length > 0)
-      this.#timer ??= this.#options.clock.setTimer(SEND_INTERVAL_MS, () => this.#sendNextBatch());
+      this.#timers.setUnlessRunning("send", SEND_INTERVAL_MS, () => this.#sendNextBatch());
   }
 
   /** Sends the queued spans before the process ends. Gives up after a short time: a slow collector must not delay the end. */
@@ -93,15 +94,14 @@ export class SpanExport implements SpanListener {
     };
     await Promise.race([sendAll(), timeOut]);
     timeLimit.abort();
-    this.#timer?.cancel();
+    this.#timers.close();
     this.#abortController.abort(new Error("the operator ends"));
   }
 
   /** Starts to send the next batch, unless one is being sent: one at a time does not overload a slow collector. */
   #sendNextBatch(): void {
     if (this.#sending !== undefined || this.#queued.length === 0) return;
-    this.#timer?.cancel();
-    this.#timer = undefined;
+    this.#timers.cancel("send");
     const batch = this.#queued.splice(0, BATCH_SIZE);
     this.#sending = withoutActiveSpan(() => this.#send(batch)).finally(() => {
       this.#sending = undefined;
@@ -113,11 +113,11 @@ export class SpanExport implements SpanListener {
   async #send(batch: readonly Span[]): Promise<void> {
     const { clock, logger, send, redactDeep } = this.#options;
     const timeout = new AbortController();
-    const timer = clock.setTimer(SEND_TIMEOUT_MS, () => timeout.abort(new Error("no answer in time")));
+    const giveUp = (): void => timeout.abort(new Error("no answer in time"));
     const signal = AbortSignal.any([timeout.signal, this.#abortController.signal]);
     try {
       const redactedSpans = batch.map((span) => redactSpan(span, redactDeep));
-      await orAborted(send(redactedSpans, signal), signal);
+      await callIfLate(clock, SEND_TIMEOUT_MS, giveUp, orAborted(send(redactedSpans, signal), signal));
       if (this.#isFailing) logger.info("The collector takes spans again");
       this.#isFailing = false;
     } catch (error) {
@@ -125,8 +125,6 @@ export class SpanExport implements SpanListener {
       if (!this.#isFailing)
         logger.warn("The collector takes no spans; they are dropped", { error: oneLine(error) });
       this.#isFailing = true;
-    } finally {
-      timer.cancel();
     }
   }
 }

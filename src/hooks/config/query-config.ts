@@ -3,7 +3,14 @@
  * `item`) `hook list` and `hook config`. An answer has the hooks, or the errors in the configuration, or a failure of the query.
  */
 
-import { describeInvalidLine, oneLine, systemClock, type Clock, type Logger } from "../../lib/index.ts";
+import {
+  callIfLate,
+  describeInvalidLine,
+  oneLine,
+  systemClock,
+  type Clock,
+  type Logger,
+} from "../../lib/index.ts";
 import type { HookFile } from "../../model/index.ts";
 import type { RunResult } from "../../process/index.ts";
 import { batchEnvironment, mayBeBatchFile } from "../batch.ts";
@@ -75,14 +82,10 @@ async function runQuery({ file, owner, options }: Query, question: QueryWords): 
   const batchVariables = question === "--config" ? {} : batchEnvironment(owner.module);
   const fields = { hook: file.path, module: owner.module, question, limit: `${timeoutMs / 1000}s` };
   const warnIfSlow = () => logger?.warn("Waiting for the configuration of a hook", fields);
-  const timer = clock.setTimer(SLOW_MS, warnIfSlow);
-  try {
-    // A query does nothing in the cluster, so the hook of a module with an account needs no token.
-    const env = { ...command.env, ...batchVariables, ...options.actor?.variablesWithoutAccess };
-    return await options.children.run({ ...command, env, uid: options.actor?.uid, timeoutMs, signal });
-  } finally {
-    timer.cancel();
-  }
+  // A query does nothing in the cluster, so the hook of a module with an account needs no token.
+  const env = { ...command.env, ...batchVariables, ...options.actor?.variablesWithoutAccess };
+  const result = options.children.run({ ...command, env, uid: options.actor?.uid, timeoutMs, signal });
+  return callIfLate(clock, SLOW_MS, warnIfSlow, result);
 }
 
 /** Reads the answer to `--config`: the configuration of one hook, or why there is none. */

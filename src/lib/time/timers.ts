@@ -84,6 +84,21 @@ export class Debounce {
   }
 }
 
+/** Waits for a promise, and calls `onLate` if that takes longer than `ms` milliseconds. */
+export async function callIfLate<T>(
+  clock: Clock,
+  ms: number,
+  onLate: () => void,
+  promise: Promise<T>,
+): Promise<T> {
+  const timer = clock.setTimer(ms, onLate);
+  try {
+    return await promise;
+  } finally {
+    timer.cancel();
+  }
+}
+
 /** A signal that a time limit or the caller's signal aborts (`isTimedOut` shows which). Unlike `AbortSignal.timeout`, follows a test's clock. */
 export class Deadline {
   readonly #controller = new AbortController();
