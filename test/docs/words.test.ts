@@ -14,7 +14,7 @@ const LONGER: Readonly<Record<string, number>> = {
   "reference/status.md": 4_700,
 };
 /** Words of all pages at most. */
-const TOTAL = 59_800;
+const TOTAL = 58_000;
 
 /** The page that the program prints as a whole (test/docs/cli.test.ts). */
 const PRINTED = "reference/cli.md";
