@@ -5,6 +5,7 @@ export const redirects = {
   MODULES: "reference/addon-yaml",
   "get-started/first-hook": "get-started/first-module#write-a-hook",
   "reference/compatibility": "get-started/install#compatibility",
+  "internals/decisions": "internals/architecture#reasons",
   "reference/operation": "guides/running#probes",
   "reference/traces": "reference/metrics#traces",
   "guides/debug": "guides/on-call#find-the-reason",

@@ -51,6 +51,6 @@ export const sidebar = [
   },
   {
     text: "Internals",
-    items: [internal("architecture", "Architecture"), internal("decisions", "Decisions")],
+    items: [internal("architecture", "Architecture")],
   },
 ];
