@@ -69,7 +69,11 @@ function Head({ chosen }: { readonly chosen: string }) {
 }
 
 /** The operator's message with the progress of a converge. Omits the message of the displayed module, which is below. */
-function Message({ row: { message, progress, waitingSeconds } }: { readonly row: OperatorRow }) {
+function Message({
+  row: { message, warnings = [], progress, waitingSeconds },
+}: {
+  readonly row: OperatorRow;
+}) {
   const [done = 0, total = 0] = (progress ?? "").split("/").map(Number);
   const inState = (wanted: string) =>
     [...(modules.value?.values() ?? [])].flatMap(({ name, state, lastRun, usualSeconds }) =>
@@ -78,10 +82,11 @@ function Message({ row: { message, progress, waitingSeconds } }: { readonly row:
         : [],
     );
   const parts = { running: inState("Running"), removing: inState("Deleting") };
-  const text =
+  const state =
     progress === undefined
       ? message
       : `${message}: ${describeProgress({ done, total, ...parts, waitingSeconds }, formatDuration)}`;
+  const text = [state, ...warnings].join("; ");
   const [view, module = ""] = route.value;
   const displayed = view === "module" ? modules.value?.get(module)?.message : undefined;
   return (

@@ -187,11 +187,13 @@ export function buildPageState(
   now: number,
   about: Pick<OperatorRow, "version" | "name" | "namespace">,
 ): PageState {
-  const { state, ready, message, modules, converge } = buildOverview(snapshot, now);
+  const { state, ready, message, warnings, modules, converge } = buildOverview(snapshot, now);
   const { progress, waitingSeconds } = converge;
   const suspended = snapshot.view.config.isFrozen || undefined;
   return {
-    operator: [omitUndefined({ ...about, state, ready, message, suspended, progress, waitingSeconds })],
+    operator: [
+      omitUndefined({ ...about, state, ready, message, warnings, suspended, progress, waitingSeconds }),
+    ],
     modules: modules.map(withoutElapsedTime),
     queues: snapshot.queues.filter(({ length }) => length > 0).map(toQueueRow),
   };

@@ -63,6 +63,7 @@ export interface OperatorRow {
   readonly state: string;
   readonly ready: ConditionStatus;
   readonly message: string;
+  readonly warnings?: readonly string[];
   /** The key `maintenance` suspends all modules. */
   readonly suspended?: true;
   /** Of the current converge: modules done, such as 7/20, and the usual duration of the waiting ones. */

@@ -2,6 +2,7 @@ import { describe, expect } from "vitest";
 
 import { keptFromBefore, waitingForEver } from "../support/fuzz-requirements.ts";
 import type { ModuleQueues } from "../../src/model/index.ts";
+import { explanationCheck } from "../support/one-explanation.ts";
 import { FuzzWorld } from "../support/fuzz-world.ts";
 import type { EngineLab } from "../support/engine-lab.ts";
 import { report } from "../support/stories.ts";
@@ -125,11 +126,13 @@ async function story(seed: number, queues: ModuleQueues): Promise<void> {
   const world = new FuzzWorld(seed);
   const lab = world.lab({}, queues);
   if (world.chance(0.3)) world.weather.bad = 0.3;
+  const expectOneExplanation = explanationCheck();
   await lab.start();
   for (let step = 0; step < STEPS; step++) {
     world.pick(HAPPENINGS)?.(world, lab);
     if (world.chance(0.7)) await lab.run(world.pick([0, 0, 10, 700, 5000, 40_000]) ?? 0);
     expect(lab.broken).toEqual([]);
+    expectOneExplanation(lab);
   }
   await calm(world, lab);
   expect(lab.broken).toEqual([]);

@@ -122,6 +122,7 @@ export function renderStatus(overview: Overview, style: Style): string {
   const parts = [`${style.paint(READY_COLOURS[overview.ready], state)}: ${headline}`];
   const converge = convergeLine(overview);
   if (converge !== undefined) parts.push(converge);
+  parts.push(...(overview.warnings ?? []));
   for (const rows of groups.slice(0, MAX_SHOWN)) parts.push(renderGroup(rows, style));
   const hiddenCount = groups.slice(MAX_SHOWN).flat().length;
   if (hiddenCount > 0) parts.push(`\nand ${hiddenCount} more: addon-operator module list`);

@@ -66,6 +66,8 @@ export interface Overview {
   readonly reason: string;
   readonly message: string;
   readonly converge: ConvergeStatus;
+  /** Ticks of schedules of global hooks that were dropped. Only the memory of the operator has them. */
+  readonly warnings?: readonly string[];
   readonly modules: readonly OverviewRow[];
   /** What is wrong with ModuleSources, one line for each. */
   readonly sources?: readonly string[];
@@ -76,12 +78,14 @@ export function buildOverview(snapshot: StateSnapshot, now: number): Overview {
   const facts = { now, ...collectOperatorBlockers(snapshot) };
   const { state, converge, conditions } = projectOperator(snapshot.view, facts);
   const ready = conditions.find(({ type }) => type === "Ready");
+  const warnings = describeDroppedTicks(undefined, snapshot);
   return {
     state: state ?? "Pending",
     ready: ready?.status ?? "Unknown",
     reason: ready?.reason ?? "",
-    message: [ready?.message ?? "", ...describeDroppedTicks(undefined, snapshot)].join("; "),
+    message: ready?.message ?? "",
     converge: converge ?? {},
+    ...(warnings.length > 0 && { warnings }),
     modules: [...snapshot.view.modules.values()].map((module) => buildModuleRow(module, snapshot, now)),
     ...(snapshot.view.sourceProblems.length > 0 && { sources: snapshot.view.sourceProblems }),
   };
