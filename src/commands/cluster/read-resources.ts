@@ -157,6 +157,18 @@ export async function withReader<T>(
   }
 }
 
+/** Lists the names of AddonModules, of ModuleSources, or of modules whose update waits. */
+export async function listNames(
+  reader: Reader,
+  kind: "addonmodule" | "source" | "update",
+): Promise<readonly string[]> {
+  if (kind === "addonmodule") return (await reader.listAll()).modules.map(({ metadata }) => metadata.name);
+  const { sources } = await reader.sources();
+  if (kind === "source") return sources.map(({ metadata }) => metadata.name);
+  const modules = sources.flatMap(({ status }) => status?.modules ?? []);
+  return modules.flatMap(({ name, next }) => (next === undefined ? [] : name));
+}
+
 /**
  * Finds the operator in `namespace`, or in all namespaces if that is undefined; among several of one namespace, that with the
  * name `configMap`. Undefined if there is none; throws UsageError if several match.

@@ -45,7 +45,7 @@ const NAMESPACE_FLAG: Flag = {
 /** The row of a command of `kubectl addon`: it reads the cluster with the caller's permissions and needs no access to the operator. */
 function addonRow(
   name: "status" | "list" | "why" | "wait",
-  row: Pick<CommandRow, "help" | "args" | "more" | "flags">,
+  row: Pick<CommandRow, "help" | "args" | "offers" | "more" | "flags">,
 ): CommandRow {
   return {
     ...row,
@@ -59,7 +59,7 @@ function addonRow(
 /** The row of a command about ModuleSources. It uses the caller's own permissions in the cluster. */
 function sourceRow(
   name: "list" | "sync" | "approve",
-  row: Pick<CommandRow, "help" | "args" | "more" | "example" | "flags">,
+  row: Pick<CommandRow, "help" | "args" | "offers" | "more" | "example" | "flags">,
 ): CommandRow {
   return {
     ...row,
@@ -105,6 +105,7 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     words: "logs",
     args: "[NAME]",
+    offers: ["module"],
     help: "print the log lines of the last runs of one module or of all modules",
     more: "The operator keeps at most 1,000 runs in memory. Times are UTC.",
     example: "logs ingress-nginx --follow",
@@ -117,6 +118,7 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     words: "wait",
     args: "NAME",
+    offers: ["module"],
     help: "print the state changes of a module until the module is Ready or healthy",
     more: WAIT_ENDS,
     example: "wait ingress-nginx --for=healthy --timeout=10m",
@@ -148,12 +150,14 @@ export const COMMANDS: readonly CommandRow[] = [
   }),
   sourceRow("sync", {
     args: "[NAME]",
+    offers: ["source"],
     help: "check one ModuleSource or all ModuleSources, and wait for the result",
     more: "The exit code is 0 if the ModuleSources are Ready, or else 1.",
     example: "source sync platform",
   }),
   sourceRow("approve", {
     args: "MODULE [VERSION]",
+    offers: ["update"],
     help: "approve the waiting update of a module",
     more: "With VERSION, the command approves only this version.",
     example: "source approve cert-manager 1.5.0",
@@ -169,11 +173,13 @@ export const COMMANDS: readonly CommandRow[] = [
   }),
   addonRow("why", {
     args: "NAME",
+    offers: ["addonmodule"],
     help: "print the reasons for the state of a module from its AddonModule",
     flags: [TEXT_OR_JSON_FLAG],
   }),
   addonRow("wait", {
     args: "NAME",
+    offers: ["addonmodule"],
     help: "print the state changes of a module of a cluster until the module is Ready or healthy",
     more: WAIT_ENDS,
     flags: WAIT_FLAGS,
@@ -181,7 +187,8 @@ export const COMMANDS: readonly CommandRow[] = [
   {
     words: "completion",
     args: "SHELL",
-    help: "print a script for bash, zsh, or fish that completes commands, flags, and names of modules",
+    offers: [["bash", "zsh", "fish"]],
+    help: "print a script for bash, zsh, or fish that completes commands, flags, values, and names",
     more: "In bash, run `source <(addon-operator completion bash)`. In zsh, run `source <(addon-operator completion zsh)` after compinit. In fish, run `addon-operator completion fish | source`.",
     example: "completion bash",
     run: async ({ args: [shell = ""] }, { print }) => {
@@ -199,9 +206,12 @@ export const COMMANDS: readonly CommandRow[] = [
     example: "__complete mod",
     isHidden: true,
     run: async (line, terminal) =>
-      (await import("../operator/completion.ts")).printCandidates(line, terminal, VISIBLE_COMMANDS),
+      (await import("../operator/completion.ts")).printCandidates(line, terminal, COMPLETED),
   },
 ];
 
 /** The commands that help and completion list. */
 export const VISIBLE_COMMANDS = COMMANDS.filter(({ isHidden }) => isHidden !== true);
+
+/** What completion knows of commands. */
+export const COMPLETED = { commands: VISIBLE_COMMANDS, groups: GROUPS, shortcuts: SHORTCUTS };

@@ -103,6 +103,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "new hook",
     args: "MODULE NAME",
+    offers: ["module"],
     help: "create a hook of a module and a test for the hook",
     example: "new hook ingress-nginx count-pods --on-event Pod",
     flags: [
@@ -120,6 +121,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "upgrade-chart",
     args: "NAME",
+    offers: ["module"],
     help: "print the changes in another version of a module's public chart and, after your confirmation, replace the chart",
     example: "upgrade-chart ingress-nginx --version 4.15.1",
     flags: [...CHART_FLAGS, VALUES_FLAG, { flags: "--yes", help: "confirm the changes in advance" }],

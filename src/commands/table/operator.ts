@@ -1,6 +1,7 @@
 /** The rows of commands that query a running operator: each sends an HTTP request to its debug socket (`/module/NAME/values.yaml`). */
 
 import { UsageError } from "../../config.ts";
+import { LOG_LEVELS } from "../../lib/index.ts";
 import { getFromSocket, type Flag, type CommandLine, type CommandRow, type SocketRequest } from "./row.ts";
 
 const FORMATS = ["text", "yaml", "json"];
@@ -105,6 +106,7 @@ function moduleRow(
     ...options,
     words: `module ${view}`,
     args: "NAME",
+    offers: ["module"],
     needs: "the name of a module",
     help,
     example: `module ${view} ingress-nginx${options.flags?.includes(EXPLAIN_FLAG) === true ? " --explain" : ""}`,
@@ -189,6 +191,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
     words: "module rollback",
     isText: true,
     args: "NAME [REVISION]",
+    offers: ["module"],
     needs: "the name of a module",
     help: "roll the release of a module back to an earlier revision",
     more: "The default REVISION is the revision before the current one. The rollback stays in effect until you change the chart or the values or request a run.",
@@ -203,6 +206,7 @@ export const OPERATOR_COMMANDS: readonly CommandRow[] = [
   operatorRow({
     words: "config set",
     args: "NAME VALUE [DURATION]",
+    offers: [["log.level"], LOG_LEVELS],
     needs: "a name and a value",
     help: "set a runtime parameter",
     more: "After DURATION, the operator restores the previous value. Without DURATION, the operator resets the log level debug after 30 minutes and keeps any other value.",

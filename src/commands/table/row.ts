@@ -46,12 +46,17 @@ export interface Terminal {
   readonly columns: number;
 }
 
+/** Names that completion fetches: modules of the running operator, AddonModules or ModuleSources of a cluster, or modules whose update waits. */
+export type NameKind = "module" | "addonmodule" | "source" | "update";
+
 /** A row of the table of commands: one command with its help and its function. */
 export interface CommandRow {
   /** As it is typed: `module values`. */
   readonly words: string;
   /** Its arguments: `NAME`, `[DURATION]`, `DIR...`. */
   readonly args?: string;
+  /** What completion offers for each argument: fixed values, or names. */
+  readonly offers?: readonly (NameKind | readonly string[])[];
   /** Names the argument in the error for a missing one; the default is the usage. */
   readonly needs?: string;
   /** One sentence. */

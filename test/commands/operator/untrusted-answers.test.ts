@@ -5,7 +5,7 @@ import { printCandidates } from "../../../src/commands/operator/completion.ts";
 import { printLogs } from "../../../src/commands/operator/logs.ts";
 import { showStatus } from "../../../src/commands/operator/overview.ts";
 import { waitForModule } from "../../../src/commands/operator/wait.ts";
-import { VISIBLE_COMMANDS } from "../../../src/commands/table/commands.ts";
+import { COMPLETED } from "../../../src/commands/table/commands.ts";
 import { escapeControlCharacters } from "../../../src/lib/index.ts";
 import { ProblemError } from "../../../src/model/index.ts";
 import { answeringSocket } from "../../support/answering-socket.ts";
@@ -111,6 +111,6 @@ test("no name is completed that a shell would run", async () => {
   const { seen, terminal } = screen();
   const env = { DEBUG_UNIX_SOCKET: socket };
   const line = lineOf(["__complete", "--", "module", "why", ""]);
-  await printCandidates(line, { ...terminal, env }, VISIBLE_COMMANDS);
+  await printCandidates(line, { ...terminal, env }, COMPLETED);
   expect([seen.text, setting]).toEqual(["web\n", expect.any(String)]);
 });
