@@ -75,12 +75,13 @@ export function lintDirs(request: LintRequest, settings: Settings, env: Environm
     const helmProblem = charts.findHelmProblem();
     if (helmProblem !== undefined)
       found.warnings.push({ ...helmProblem, message: `charts are not rendered: ${helmProblem.message}` });
-    const lines = [
+    // Directories can contain each other, and what is in both is found twice.
+    const lines = new Set([
       ...found.problems.map(describeProblem),
       ...found.warnings.map((warning) => `warning: ${describeProblem(warning)}`),
       ...found.notes.map((note) => `note: ${describeProblem(note)}`),
-    ];
-    return { text: lines.map((line) => `${line}\n`).join(""), code: found.problems.length > 0 ? 1 : 0 };
+    ]);
+    return { text: [...lines].map((line) => `${line}\n`).join(""), code: found.problems.length > 0 ? 1 : 0 };
   });
 }
 

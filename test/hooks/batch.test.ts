@@ -106,6 +106,12 @@ describe("what a batch file is", () => {
     });
   });
 
+  test("a file that always fails for one reason names the reason once", async () => {
+    expect(await problemOf(await script("echo broken >&2; exit 3", "broken"))).toMatchObject({
+      problem: { key: "--config", message: "the hook failed: exit code 3: broken" },
+    });
+  });
+
   test("help in place of an answer to --config does not hide the list", async () => {
     const other = `printf 'Usage:\\n  batch [command]\\n\\nAvailable Commands:\\n  hook: run hooks\\n'`;
     expect(await hooksOf(batchFile({ other }))).toHaveLength(1);

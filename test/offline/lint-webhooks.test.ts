@@ -39,6 +39,13 @@ test("a mistake is named with its place", async () => {
   expect(text).toMatch(/kubernetesValidating\[0\]\.name: Invalid value: "short"/);
 });
 
+test("a mistake is named once, also if several directories contain it", async () => {
+  module("010-one", admission("short"));
+  const { text } = await lint();
+  const modules = join(root, "modules");
+  expect(await lint(modules, join(modules, "010-one"))).toEqual({ code: 1, text });
+});
+
 test("equal names of two modules are a problem; those of two kinds are none", async () => {
   module("010-one", admission("a.example.com"));
   module("020-two", admission("a.example.com", "Mutating"));

@@ -133,7 +133,10 @@ function toFailure(key: QueryWords, result: RunResult): ConfigAnswer {
 /** Adds to the error why the file is not accepted as a batch file, for its author. */
 function addListFailure(answer: ConfigAnswer, list: RunResult): ConfigAnswer {
   if (!("failure" in answer)) return answer;
-  const why = list.outcome === "succeeded" ? 'prints no "Found N items"' : `fails: ${describeRun(list)}`;
+  const listFailure = describeRun(list);
+  // The usual hook fails for the same reason whatever it is called with.
+  if (list.outcome !== "succeeded" && listFailure === answer.failure) return answer;
+  const why = list.outcome === "succeeded" ? 'prints no "Found N items"' : `fails: ${listFailure}`;
   return { ...answer, failure: `${answer.failure} (as a batch file: hook list ${why})` };
 }
 
