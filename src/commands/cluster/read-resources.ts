@@ -158,7 +158,7 @@ export async function withReader<T>(
 }
 
 /** Lists the names of AddonModules, of ModuleSources, or of modules whose update waits. */
-export async function listNames(
+export async function listCompletedNames(
   reader: Reader,
   kind: "addonmodule" | "source" | "update",
 ): Promise<readonly string[]> {

@@ -234,11 +234,11 @@ async function fetchFromCluster(
   line: CommandLine,
   terminal: Terminal,
 ): Promise<readonly string[]> {
-  const { listNames, withReader } = await import("../cluster/read-resources.ts");
+  const { listCompletedNames, withReader } = await import("../cluster/read-resources.ts");
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   const timeout = new Promise<never>((_, reject) => {
     signal.addEventListener("abort", () => reject(signal.reason as Error));
   });
   // The end of the reader ends a request that takes too long.
-  return withReader(line, terminal, (reader) => Promise.race([listNames(reader, kind), timeout]));
+  return withReader(line, terminal, (reader) => Promise.race([listCompletedNames(reader, kind), timeout]));
 }
