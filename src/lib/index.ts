@@ -22,6 +22,7 @@ export {
   EncodingError,
   exists,
   findInvalidLine,
+  ByteCollector,
   readAtMost,
   readRegularFile,
   writeAll,

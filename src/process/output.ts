@@ -3,13 +3,12 @@
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 
-import { findInvalidLine } from "../lib/index.ts";
+import { ByteCollector, findInvalidLine } from "../lib/index.ts";
 
 /** Keeps the first `limit` bytes of a stream; `truncated` says whether there were more. */
 export class FirstBytes {
   readonly #limit: number;
-  readonly #chunks: Buffer[] = [];
-  #size = 0;
+  readonly #collector = new ByteCollector();
   truncated = false;
 
   constructor(limit: number) {
@@ -18,16 +17,14 @@ export class FirstBytes {
 
   /** Keeps of a chunk what fits within the limit. */
   push(chunk: Buffer): void {
-    const free = this.#limit - this.#size;
+    const free = this.#limit - this.#collector.size;
     if (chunk.length > free) this.truncated = true;
-    if (free <= 0) return;
-    this.#chunks.push(chunk.subarray(0, free));
-    this.#size += Math.min(free, chunk.length);
+    if (free > 0) this.#collector.add(chunk.subarray(0, free));
   }
 
-  /** The bytes as text, and the number of the first line that is not UTF-8, if there is one. */
+  /** The bytes as text, and the number of the first line that is not UTF-8, if there is one. Call it once. */
   read(): { readonly text: string; readonly invalidLine: number | undefined } {
-    const bytes = Buffer.concat(this.#chunks);
+    const bytes = this.#collector.take();
     return { text: bytes.toString("utf8"), invalidLine: findInvalidLine(bytes) };
   }
 }

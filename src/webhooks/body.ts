@@ -2,7 +2,7 @@
 
 import type { Http2ServerRequest } from "node:http2";
 
-import { JsonMeter, MAX_DEPTH, type Clock } from "../lib/index.ts";
+import { ByteCollector, JsonMeter, MAX_DEPTH, type Clock } from "../lib/index.ts";
 import { CONVERSION_PATHS } from "../model/index.ts";
 import { Shares, type BodyLimit, type BodyLimits } from "./limits.ts";
 import { ReviewError } from "./review.ts";
@@ -14,6 +14,10 @@ interface Body {
   /** Frees the share of the limits that the body uses. */
   close(): void;
 }
+
+/** Each piece of a body costs time. API servers and proxies send pieces of a kilobyte and more. */
+const MIN_PIECE_BYTES = 64;
+const FREE_PIECES = 1000;
 
 /** Receives request bodies, and counts their bytes and JSON values against the limits of one body, one client address and all. */
 export class Bodies {
@@ -35,12 +39,16 @@ export class Bodies {
     const valueShare = this.#values.openShare(address);
     const meter = new JsonMeter();
     let size = 0;
+    let pieceCount = 0;
     // Throws at the first chunk that exceeds a limit, before the rest of the body is in memory.
     const countChunk = (chunk: Buffer, limit: BodyLimit): void => {
       size += chunk.length;
+      pieceCount += 1;
       const valuesBefore = meter.values;
       // Bytes and values are counted even if they exceed a limit: `close` subtracts them again.
       const bytesFit = byteShare.add(chunk.length);
+      if (pieceCount > FREE_PIECES && size < pieceCount * MIN_PIECE_BYTES)
+        throw new ReviewError("the request arrives in too small pieces");
       if (size > limit.bytes) throw new ReviewError(`the request is larger than ${limit.bytes} bytes`, 413);
       meter.add(chunk);
       const isAdmitted = valueShare.add(meter.values - valuesBefore) && bytesFit;
@@ -54,12 +62,12 @@ export class Bodies {
       read: async (request, path, signal) => {
         const { admission, conversion } = this.#limits;
         const limit = path.startsWith(CONVERSION_PATHS) ? conversion : admission;
-        const chunks: Buffer[] = [];
+        const collector = new ByteCollector();
         await this.#forEachChunk(request, signal, (chunk) => {
           countChunk(chunk, limit);
-          chunks.push(chunk);
+          collector.add(chunk);
         });
-        return Buffer.concat(chunks).toString("utf8");
+        return collector.take().toString("utf8");
       },
       close: () => {
         byteShare.close();

@@ -78,6 +78,18 @@ function post(port: number, body = REVIEW, options: RequestOptions = {}): Promis
 
 const statusOf = async (answer: Promise<Answer>): Promise<number> => (await answer).status;
 
+test("a body in pieces of a few bytes is refused", async () => {
+  const { port } = await listen();
+  const socket = connectTls({ port, host: "127.0.0.1", ca: ca.cert });
+  onTestFinished(() => void socket.destroy());
+  const head =
+    "POST /x HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+  socket.write(head + "1\r\n \r\n".repeat(2000) + `${REVIEW.length.toString(16)}\r\n${REVIEW}\r\n0\r\n\r\n`);
+  const [answer] = (await once(socket, "data")) as [Buffer];
+  expect(answer.toString()).toContain("400");
+  expect(answer.toString()).toContain("the request arrives in too small pieces");
+});
+
 test("a client whose reviews need too much time to parse is refused, and no other client", async () => {
   const { port } = await listen(ALLOW, { limits: { parsing: { share: 0, maxMs: 5 } } });
   const from = (localAddress: string, body = REVIEW) => statusOf(post(port, body, { localAddress }));

@@ -1,6 +1,13 @@
 /** Reads the streams of lists and watches: detects dead connections, splits watches into lines, and completes the objects in both. */
 
-import { cutDeepParts, orAborted, Timers, yieldToEventLoop, type Clock } from "../../lib/index.ts";
+import {
+  ByteCollector,
+  cutDeepParts,
+  orAborted,
+  Timers,
+  yieldToEventLoop,
+  type Clock,
+} from "../../lib/index.ts";
 import { isJsonObject } from "../../model/index.ts";
 import { ConnectionError, OversizeError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
@@ -123,30 +130,22 @@ const MAX_OBJECT_BYTES = MAX_OBJECT_MIB * 1024 * 1024;
 
 /** Collects the chunks of one item and joins their bytes once, at its end. Throws OversizeError for an item that is too large or endless. */
 export class ChunkBuffer {
-  #chunks: Uint8Array[] = [];
-  #size = 0;
+  readonly #collector = new ByteCollector();
 
   get isEmpty(): boolean {
-    return this.#chunks.length === 0;
+    return this.#collector.size === 0;
   }
 
   add(chunk: Uint8Array): void {
     if (chunk.length === 0) return;
-    this.#size += chunk.length;
-    if (this.#size > MAX_OBJECT_BYTES)
+    if (this.#collector.size + chunk.length > MAX_OBJECT_BYTES)
       throw new OversizeError(`the server sent an object that is larger than ${MAX_OBJECT_MIB} MiB`);
-    this.#chunks.push(chunk);
+    this.#collector.add(chunk);
   }
 
-  /** Returns everything added since the last call, and empties the buffer. */
+  /** Returns everything added since the last call, and empties the buffer. The result can share the memory of a single chunk. */
   drain(): Buffer {
-    const chunks = this.#chunks;
-    this.#chunks = [];
-    this.#size = 0;
-    const [first] = chunks;
-    if (chunks.length !== 1 || first === undefined) return Buffer.concat(chunks);
-    // A single chunk is not copied: the result shares its memory.
-    return Buffer.from(first.buffer, first.byteOffset, first.byteLength);
+    return this.#collector.take();
   }
 }
 

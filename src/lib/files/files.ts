@@ -81,6 +81,40 @@ export function writeAll(fd: number, content: string | Uint8Array): void {
   }
 }
 
+/** So many pieces are joined into one. */
+const PIECES = 512;
+
+/** Bytes that arrive in pieces. Joins pieces now and then: a piece of one byte needs a hundred times the memory of its byte. */
+export class ByteCollector {
+  #joined: Uint8Array[] = [];
+  #loose: Uint8Array[] = [];
+  #size = 0;
+
+  /** The number of bytes. */
+  get size(): number {
+    return this.#size;
+  }
+
+  add(piece: Uint8Array): void {
+    this.#size += piece.length;
+    this.#loose.push(piece);
+    if (this.#loose.length < PIECES) return;
+    this.#joined.push(Buffer.concat(this.#loose));
+    this.#loose = [];
+  }
+
+  /** Returns everything added since the last call, and empties the collector. The result can share the memory of a single piece. */
+  take(): Buffer {
+    const pieces = [...this.#joined, ...this.#loose];
+    this.#joined = [];
+    this.#loose = [];
+    this.#size = 0;
+    const [first] = pieces;
+    if (pieces.length !== 1 || first === undefined) return Buffer.concat(pieces);
+    return Buffer.from(first.buffer, first.byteOffset, first.byteLength);
+  }
+}
+
 /**
  * Reads all bytes of a stream into memory. Returns undefined and closes the stream as soon as there are more than `limit`, so that
  * an endless stream cannot exhaust the memory. Throws errors of the stream.
@@ -89,12 +123,10 @@ export async function readAtMost(
   stream: AsyncIterable<Uint8Array>,
   limit: number,
 ): Promise<Buffer | undefined> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
+  const collector = new ByteCollector();
   for await (const chunk of stream) {
-    size += chunk.length;
-    if (size > limit) return undefined;
-    chunks.push(chunk);
+    if (collector.size + chunk.length > limit) return undefined;
+    collector.add(chunk);
   }
-  return Buffer.concat(chunks);
+  return collector.take();
 }
