@@ -7,13 +7,14 @@ import { expect, test } from "vitest";
 const docs = join(import.meta.dirname, "../../docs");
 
 /** Words of a page at most. */
-const LIMIT = 4_400;
+const LIMIT = 3_000;
 /** Pages for looking up single fields, with limits of their own. */
 const LONGER: Readonly<Record<string, number>> = {
   "reference/hooks.md": 5_000,
+  "reference/status.md": 4_000,
 };
 /** Words of all pages at most. */
-const TOTAL = 58_000;
+const TOTAL = 50_000;
 
 /** The page that the program prints as a whole (test/docs/cli.test.ts). */
 const PRINTED = "reference/cli.md";
