@@ -1,12 +1,15 @@
 // Measures the operator as a user runs it: the bundle, a process of its own, a real control plane and the real helm.
-//   npm run bench -- [--json] [--list] [--long] [--only NAME,NAME] [--compare REVISION [--runs N]]
+//   npm run bench -- [--json] [--list] [--long] [--only NAME,NAME] [--cpus N] [--compare REVISION | --peer FILE] [--runs N]
 // One file per scenario in scripts/bench/scenarios, taken in order of name; those that take minutes only when named, or
-// with --long. --compare builds another commit and alternates N runs (5) of both. See scripts/bench/README.md.
+// with --long. --compare builds another commit and alternates N runs (5) of both, --peer does so with the program of another
+// operator. --cpus gives the operator a share of the processors. See scripts/bench/README.md.
 import { readdirSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { bench } from "./bench/bench.mjs";
 import { compareRounds } from "./bench/compare.mjs";
+import { limitCpus } from "./bench/cpus.mjs";
 import { buildRevision, programOf } from "./bench/revision.mjs";
 import { asComparison, asTable } from "./bench/table.mjs";
 import { bundle } from "./build.mjs";
@@ -17,7 +20,7 @@ const dir = new URL("bench/scenarios/", import.meta.url);
 // Hooks under user ids of their own must reach the modules.
 process.umask(0o022);
 
-async function scenarios({ only, long, list }) {
+async function scenarios({ only, long, list, peer }) {
   const files = readdirSync(dir)
     .filter((name) => name.endsWith(".mjs"))
     .sort();
@@ -26,7 +29,8 @@ async function scenarios({ only, long, list }) {
   if (unknown.length > 0)
     throw new Error(`no scenario ${unknown.join(", ")}; there are ${all.map(({ name }) => name).join(", ")}`);
   const usual = all.filter((one) => long || list || one.long !== true);
-  return only.length === 0 ? usual : all.filter(({ name }) => only.includes(name));
+  const chosen = only.length === 0 ? usual : all.filter(({ name }) => only.includes(name));
+  return peer === undefined ? chosen : chosen.filter((one) => one.peer === true);
 }
 
 function options(args) {
@@ -35,8 +39,21 @@ function options(args) {
   const text = (value) => ({ type: "string", ...(value && { default: value }) });
   const { values } = parseArgs({
     args,
-    options: { json: flag, list: flag, long: flag, only, compare: text(), runs: text("5") },
+    options: {
+      json: flag,
+      list: flag,
+      long: flag,
+      only,
+      compare: text(),
+      peer: text(),
+      cpus: text(),
+      runs: text("5"),
+    },
   });
+  if (values.compare !== undefined && values.peer !== undefined)
+    throw new Error("--compare and --peer exclude each other");
+  if (values.cpus !== undefined && !(Number(values.cpus) > 0))
+    throw new Error(`--cpus is a number above 0, such as 0.5, not ${values.cpus}`);
   const runs = Number(values.runs);
   if (!(Number.isInteger(runs) && runs >= 3)) throw new Error(`--runs is 3 or more, not ${values.runs}`);
   return { ...values, runs, only: values.only.flatMap((names) => names.split(",")) };
@@ -91,11 +108,16 @@ async function main() {
   const requested = options(process.argv.slice(2));
   const chosen = await scenarios(requested);
   if (requested.list) return void chosen.forEach(describe);
-  const { json, compare: revision, runs } = requested;
-  const before = revision === undefined ? undefined : buildRevision(revision);
+  const { json, compare, peer, cpus, runs } = requested;
+  const revision = compare ?? (peer && "peer");
+  const cgroup = cpus === undefined ? undefined : limitCpus(Number(cpus));
+  const limited = { words: cgroup?.words };
+  const other =
+    peer === undefined ? compare && buildRevision(compare) : { bundle: resolve(peer), peer: true };
+  const before = other && { ...other, ...limited };
   try {
     const { bytes } = await bundle();
-    const after = programOf(root);
+    const after = { ...programOf(root), ...limited };
     const environment = {
       cores: availableParallelism(),
       node: process.versions.node,
@@ -108,7 +130,8 @@ async function main() {
     const table = before ? asComparison(environment, { revision, runs }, rows) : asTable(environment, rows);
     console.log(json ? JSON.stringify({ environment, rows }, null, 2) : table);
   } finally {
-    before?.remove();
+    before?.remove?.();
+    cgroup?.remove();
   }
 }
 

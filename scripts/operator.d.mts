@@ -12,6 +12,10 @@ export interface OperatorOptions {
   helm?: string;
   /** Run dist/main.js (true), or this script or launcher, instead of the sources. */
   bundle?: boolean | string;
+  /** Words before the command, such as those that enter a cgroup. */
+  words?: readonly string[];
+  /** `bundle` is another operator of this kind, which gets its settings as environment variables. */
+  peer?: boolean;
   /** Called for each line of the log, stdout and stderr. */
   onLine?: (line: string) => void;
 }

@@ -1,8 +1,8 @@
 // The operator as a user starts it: a process of its own. Used by tests, demo and benchmark.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { execa } from "execa";
 import { watch } from "./control-plane/daemon.mjs";
@@ -29,8 +29,10 @@ export async function startOperator(options) {
   const [port] = await freePorts(1);
   const socket = join(dir, "debug.socket");
   const main = programFile(options.bundle);
-  const [file, ...args] = [...commandOf(main), "start", ...settings({ ...options, dir, port, socket })];
-  const env = environment(options);
+  const own = { ...options, dir, port, socket };
+  const flags = options.peer ? [] : settings(own);
+  const [file, ...args] = [...(options.words ?? []), ...commandOf(main), "start", ...flags];
+  const env = { ...environment(options), ...(options.peer && peerVariables(own)) };
   const apart = { detached: true, cleanup: false, reject: false, stdin: "ignore", buffer: false };
   const child = execa(file, args, { env, extendEnv: false, ...apart });
   const watcher = child.pid === undefined ? undefined : watch(child.pid);
@@ -55,6 +57,23 @@ function settings({ namespace, modulesDir, globalHooksDir, helm, dir, port, sock
     ...flag("debug-unix-socket", socket),
     ...args,
   ];
+}
+
+/** What all operators of this kind read: only the variables that both document. */
+function peerVariables({ namespace, modulesDir, helm = helmUnderTest(), dir, port, socket }) {
+  const globalHooks = join(dir, "global-hooks");
+  mkdirSync(globalHooks);
+  return {
+    ADDON_OPERATOR_NAMESPACE: namespace,
+    MODULES_DIR: modulesDir,
+    GLOBAL_HOOKS_DIR: globalHooks,
+    HELM_BIN_PATH: helm,
+    PATH: `${dirname(helm)}:${process.env.PATH}`,
+    ADDON_OPERATOR_TMP_DIR: join(dir, "tmp"),
+    ADDON_OPERATOR_LISTEN_ADDRESS: "127.0.0.1",
+    ADDON_OPERATOR_LISTEN_PORT: String(port),
+    DEBUG_UNIX_SOCKET: socket,
+  };
 }
 
 function helmUnderTest(name = process.env.HELM || "helm") {

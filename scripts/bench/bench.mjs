@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { eventually } from "../eventually.mjs";
 import { countingHelm, startOperator } from "../operator.mjs";
 import { apiOf } from "./api.mjs";
+import { measureTree } from "./tree.mjs";
 
 export { median } from "./compare.mjs";
 
@@ -13,7 +14,7 @@ const PATIENCE_MS = 600_000;
 
 let namespaces = 0;
 
-/** `program`: the bundle and its environment (`revision.mjs`). */
+/** `program`: the bundle and its environment (`revision.mjs`), or another operator (`peer: true`); `words` of a cgroup before it. */
 export function bench(cluster, program) {
   const api = apiOf(cluster.kubeconfig);
   const cleanups = [];
@@ -41,14 +42,14 @@ export function bench(cluster, program) {
       });
       return name;
     },
-    /** Starts the bundle; `ready` resolves to the milliseconds from its start until /readyz answered 200. */
+    /** Starts the bundle; `readyMs` resolves to the milliseconds from its start until /readyz answered 200, asked every `intervalMs`. */
     async start(options) {
       const from = performance.now();
       const { kubeconfig } = cluster;
       const operator = await startOperator({ kubeconfig, ...program, ...options });
       cleanups.push(() => operator.kill9());
-      const readyMs = async () => {
-        await operator.waitReady(PATIENCE_MS, 5);
+      const readyMs = async (intervalMs = 5) => {
+        await operator.waitReady(PATIENCE_MS, intervalMs);
         return performance.now() - from;
       };
       return { operator, readyMs };
@@ -63,10 +64,12 @@ export function bench(cluster, program) {
         seen = all;
         return since;
       };
-      return { helm: path, taken };
+      return { helm: path, file, taken };
     },
     memory,
+    measureTree,
     cpuMs,
+    treeCpuMs,
     quiet,
     apiServerRests: () => apiServerRests(cluster),
     async end() {
@@ -130,6 +133,12 @@ export function processorMs(operator) {
   } catch {
     return undefined;
   }
+}
+
+/** Processor time that a process and its children that have ended have taken so far, in ms. */
+export function treeCpuMs(operator) {
+  const used = processorMs(operator);
+  return used && used.own + used.children;
 }
 
 /** The value that `share` (0–1) of all do not exceed. */

@@ -1,0 +1,3 @@
+import { podinfoScenario } from "../podinfo.mjs";
+
+export default podinfoScenario(500);
