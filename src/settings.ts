@@ -235,17 +235,14 @@ export const SETTING_ROWS = {
   ha: BOOLEAN("ha=false", "Run several replicas with one leader. The followers are ready to take over."),
   pod: TEXT("pod", "The name of this Pod in the Lease and in traces. The default is the host name."),
   leaseDurationMs: DURATION(
-    "lease-duration=35s",
+    "lease-duration=15s",
     "The time for which the Lease is valid after its last renewal.",
   ),
   leaseRenewMs: DURATION(
-    "lease-renew-deadline=30s",
+    "lease-renew-deadline=10s",
     "The time without a renewal of the Lease after which the leader stops.",
   ),
-  leaseRetryMs: DURATION(
-    "lease-retry-period=10s",
-    "The time between two attempts to get or renew the Lease.",
-  ),
+  leaseRetryMs: DURATION("lease-retry-period=2s", "The time between two attempts to get or renew the Lease."),
   watchCheckMs: DURATION(
     "watch-check-interval=1h",
     "The time after which the operator compares the objects of a watch with the API server, because a proxy can lose events. It varies by up to 50%. With `0`, the operator does not compare them.",

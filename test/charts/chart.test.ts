@@ -70,7 +70,7 @@ describe.skipIf(without)("rendering (needs helm 3 and 4 from `npm run setup`)", 
     ["two replicas without HA", { replicas: 2 }, /Set ha.enabled=true/],
     [
       "a lease that ends too soon",
-      { ha: { enabled: true, leaseDuration: "32s" } },
+      { ha: { enabled: true, leaseDuration: "12s" } },
       /at least 3 seconds longer/,
     ],
     ["an overlay over itself", { config: { overlay: "addon-operator" } }, /overlay must differ/],

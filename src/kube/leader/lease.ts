@@ -39,8 +39,10 @@ interface LeaseOptions extends KubeAccess {
   readonly events: LeaseEvents;
 }
 
-/** A candidate reads the Lease at least this often, so that it acquires a released one within two seconds. */
-const MAX_CHECK_INTERVAL_MS = 1500;
+/** A candidate reads the Lease at least this often, so that it acquires a released one, and notices the last renewal, within a second. */
+const MAX_CHECK_INTERVAL_MS = 800;
+/** A request may take this part of the renew deadline: a slow answer is better than none, and there is time for another try. */
+const REQUEST_SHARE = 1 / 3;
 /** The search for an explanation must not delay renewals for long. */
 const EXPLAIN_TIMEOUT_MS = 2000;
 /** After another candidate was faster, the Lease is read again. */
@@ -84,6 +86,11 @@ export class Lease {
   /** Whether this process holds the Lease. False from the renew deadline on, even before `onLost` is called. */
   get isHeld(): boolean {
     return this.#termController !== undefined && this.#options.clock.monotonic() < this.#heldUntil;
+  }
+
+  /** How long a read or write of the Lease may take. */
+  get #requestMs(): number {
+    return this.#options.times.renewDeadlineMs * REQUEST_SHARE;
   }
 
   /** Waits until the Lease is acquired, and renews it from then on. Rejects with the reason of an aborted `signal`. */
@@ -152,7 +159,7 @@ export class Lease {
 
   /** Reads the Lease, and writes this process into it as holder if it may. Errors are logged. */
   async #tryAcquire(signal: AbortSignal | undefined): Promise<AcquireResult> {
-    const limits = { signal, timeoutMs: this.#options.times.retryMs };
+    const limits = { signal, timeoutMs: this.#requestMs };
     try {
       const waitMs = this.#computeWaitMs(await this.#read(limits));
       const result =
@@ -273,7 +280,7 @@ export class Lease {
 
   /** Writes the Lease as holder. If it was changed or deleted, writes it again unless another process holds it. */
   async #renew(signal: AbortSignal): Promise<void> {
-    const limits = { signal, timeoutMs: this.#options.times.retryMs / 2 };
+    const limits = { signal, timeoutMs: this.#requestMs };
     try {
       await this.#writeAsHolder(limits);
     } catch (error) {
