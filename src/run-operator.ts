@@ -10,8 +10,9 @@ import {
   createStdoutSink,
   oneLine,
   systemClock,
+  Timers,
 } from "./lib/index.ts";
-import type { Logger, Timer } from "./lib/index.ts";
+import type { Logger } from "./lib/index.ts";
 import { ProblemError, describeProblem } from "./model/index.ts";
 import { ScratchError } from "./process/index.ts";
 import type { StopRequest } from "./stop-signals.ts";
@@ -98,10 +99,12 @@ function handleUncaughtErrors(
   abortController: AbortController,
   { report, mayTakeMs }: { report: (error: unknown) => void; mayTakeMs: number },
 ): { exitCode(): number; removeHandlers(): void } {
-  let forcedExit: Timer | undefined;
+  const timers = new Timers<"exit">(systemClock);
+  let exitCode = 0;
   const handle = (error: unknown): void => {
     report(error);
-    forcedExit ??= systemClock.setTimer(mayTakeMs, () => process.exit(EXIT_REFUSED));
+    exitCode = EXIT_REFUSED;
+    timers.setUnlessRunning("exit", mayTakeMs, () => process.exit(EXIT_REFUSED));
     abortController.abort(new Error("an internal error"));
   };
   process.on("uncaughtException", handle);
@@ -109,11 +112,11 @@ function handleUncaughtErrors(
   // The reader of the log has closed its end (EPIPE): continue without it.
   process.stdout.on("error", () => {});
   return {
-    exitCode: () => (forcedExit === undefined ? 0 : EXIT_REFUSED),
+    exitCode: () => exitCode,
     removeHandlers() {
       process.off("uncaughtException", handle);
       process.off("unhandledRejection", handle);
-      forcedExit?.cancel();
+      timers.close();
     },
   };
 }

@@ -1,6 +1,6 @@
 /** Calls subscribers at the ticks of their crontab lines; equal lines share one timer. An `@every` line (`periodMs`) counts from its subscription. */
 
-import type { Clock, Timer } from "../lib/index.ts";
+import { Timers, type Clock } from "../lib/index.ts";
 import { type Crontab, parseCrontab } from "./crontab.ts";
 import { TimeZone } from "./time-zone.ts";
 
@@ -15,7 +15,6 @@ interface ScheduledLine {
   nextTickAt: number | undefined;
   /** The last tick that fired or was skipped. */
   lastTickAt: number;
-  timer: Timer | undefined;
 }
 
 /** The wall clock is read again this often: it may have been set, or the machine may have slept. */
@@ -30,10 +29,12 @@ export class CronTable {
   readonly #clock: Clock;
   readonly #zone: TimeZone;
   readonly #entries = new Map<string, ScheduledLine>();
+  readonly #timers: Timers<ScheduledLine>;
 
   /** `zone` is the default time zone of lines, e.g. `Europe/Berlin`. */
   constructor({ clock, zone }: { readonly clock: Clock; readonly zone: string }) {
     this.#clock = clock;
+    this.#timers = new Timers(clock);
     this.#zone = new TimeZone(zone);
   }
 
@@ -48,7 +49,7 @@ export class CronTable {
     return () => {
       entry.subscribers.delete(subscriber);
       if (entry.subscribers.size > 0) return;
-      entry.timer?.cancel();
+      this.#timers.cancel(entry);
       if (this.#entries.get(line) === entry) this.#entries.delete(line);
     };
   }
@@ -56,7 +57,7 @@ export class CronTable {
   /** Ends all subscriptions. */
   close(): void {
     for (const entry of this.#entries.values()) {
-      entry.timer?.cancel();
+      this.#timers.cancel(entry);
       entry.subscribers.clear();
     }
     this.#entries.clear();
@@ -67,17 +68,17 @@ export class CronTable {
     const crontab = parseCrontab(line);
     const lastTickAt = this.#clock.now();
     const nextTickAt = crontab.next(lastTickAt, this.#zone);
-    const entry = { crontab, subscribers: new Set<Subscriber>(), nextTickAt, lastTickAt, timer: undefined };
+    const entry = { crontab, subscribers: new Set<Subscriber>(), nextTickAt, lastTickAt };
     this.#entries.set(line, entry);
-    this.#setTimer(entry);
+    this.#scheduleCheck(entry);
     return entry;
   }
 
   /** Sets the timer for the next tick, or for the next check of the wall clock if that comes first. */
-  #setTimer(entry: ScheduledLine): void {
+  #scheduleCheck(entry: ScheduledLine): void {
     if (entry.nextTickAt === undefined) return;
     const wait = Math.min(Math.max(entry.nextTickAt - this.#clock.now(), 1), CHECK_MS);
-    entry.timer = this.#clock.setTimer(wait, () => this.#fireIfDue(entry));
+    this.#timers.set(entry, wait, () => this.#fireIfDue(entry));
   }
 
   /** Called by the timer. Fires the subscribers if a tick is due and not too late, and sets the next timer. */
@@ -88,7 +89,7 @@ export class CronTable {
     const lateMs = now - nextTickAt;
     if (lateMs < 0) this.#rescheduleIfClockSetBack(entry, now);
     else this.#scheduleNextTick(entry, now);
-    this.#setTimer(entry);
+    this.#scheduleCheck(entry);
     if (lateMs < 0 || lateMs > LATE_MS) return;
     const called = [...entry.subscribers];
     for (const subscriber of called) {

@@ -6,6 +6,7 @@ import { open } from "node:fs/promises";
 import { formatDuration, type Clock, type KnownSecrets } from "../lib/index.ts";
 import { describeTask, MAIN_QUEUE, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
+import { Loop } from "../runtime/index.ts";
 
 /** JSON form of `queue list`. */
 export type QueueDump = ReturnType<typeof dumpQueues>;
@@ -113,28 +114,17 @@ const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
 
 /** `/tmp/addon-operator-queue`. Writes are sequential, and their errors are ignored. */
 export class QueueFile {
-  readonly #path: string;
-  readonly #clock: Clock;
-  readonly #renderText: () => string;
-  #isWriteScheduled = false;
+  readonly #loop: Loop;
   lastWrite = Promise.resolve();
 
   constructor(path: string, clock: Clock, renderText: () => string) {
-    this.#path = path;
-    this.#clock = clock;
-    this.#renderText = renderText;
+    const write = (): Promise<void> => (this.lastWrite = writeOwnFile(path, renderText()).catch(() => {}));
+    this.#loop = new Loop({ clock, run: write, retry: { firstMs: DEBOUNCE_MS, maxMs: DEBOUNCE_MS } });
   }
 
   /** Schedules a write after `DEBOUNCE_MS`. Call it when the queues have changed. */
   scheduleWrite(): void {
-    if (this.#isWriteScheduled) return;
-    this.#isWriteScheduled = true;
-    this.#clock.setTimer(DEBOUNCE_MS, () => {
-      this.#isWriteScheduled = false;
-      this.lastWrite = this.lastWrite
-        .then(() => writeOwnFile(this.#path, this.#renderText()))
-        .catch(() => {});
-    });
+    this.#loop.trigger(DEBOUNCE_MS);
   }
 }
 

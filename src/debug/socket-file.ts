@@ -9,7 +9,8 @@ import { chmod, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { dirname, join, resolve } from "node:path";
 
-import { findPathProblem, oneLine, type Clock, type Logger, type Timer } from "../lib/index.ts";
+import { findPathProblem, oneLine, type Clock, type Logger } from "../lib/index.ts";
+import { Loop } from "../runtime/index.ts";
 import type { RunningServer } from "./web.ts";
 
 type StartServer = (path: string) => Promise<RunningServer>;
@@ -25,9 +26,8 @@ export class SocketFile {
   readonly #serve: StartServer;
   #server: RunningServer | undefined;
   #inode: number | undefined;
-  #timer: Timer | undefined;
+  #loop: Loop | undefined;
   #pendingRestore: Promise<void> | undefined;
-  #isClosed = false;
 
   private constructor(path: string, serve: StartServer) {
     this.#path = path;
@@ -44,17 +44,15 @@ export class SocketFile {
 
   /** Checks the file every few seconds: recreates it if it was removed or replaced by a socket on which no server listens. */
   restoreWhenRemoved(clock: Clock, logger: Logger): void {
-    this.#timer = clock.setTimer(CHECK_MS, async () => {
-      this.#pendingRestore = this.#restore(logger);
-      await this.#pendingRestore;
-      if (!this.#isClosed) this.restoreWhenRemoved(clock, logger);
-    });
+    const run = (): Promise<void> => (this.#pendingRestore = this.#restore(logger));
+    const retry = { firstMs: CHECK_MS, maxMs: CHECK_MS };
+    this.#loop = new Loop({ clock, run, retry, resyncMs: CHECK_MS });
+    this.#loop.trigger(CHECK_MS);
   }
 
   /** Stops the server, also one that is starting, and removes the file if this server still owns it. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#timer?.cancel();
+    this.#loop?.close();
     await this.#pendingRestore;
     if (this.#isOwnFile()) await rm(this.#path, { force: true });
     await this.#server?.close();

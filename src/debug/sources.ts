@@ -1,6 +1,6 @@
 /** What the debug socket reads, and the log level, which it may change. */
 
-import type { Clock, KnownSecrets, LogLevel } from "../lib/index.ts";
+import { Timers, type Clock, type KnownSecrets, type LogLevel } from "../lib/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
@@ -45,10 +45,11 @@ export class LogLevelControl {
   readonly #sources: LevelSources;
   /** The level to revert to; undefined while no temporary change is in force. */
   #permanentLevel: LogLevel | undefined;
-  #changeCount = 0;
+  readonly #timers: Timers<"revert">;
 
   constructor(sources: LevelSources) {
     this.#sources = sources;
+    this.#timers = new Timers(sources.clock);
   }
 
   get current(): LogLevel {
@@ -57,15 +58,13 @@ export class LogLevelControl {
 
   /** Sets the level for `ms` milliseconds, after which the last permanent level returns; without `ms` permanently. A second temporary level replaces the first. */
   set(level: LogLevel, ms: number | undefined): void {
-    const { log, clock } = this.#sources;
+    const { log } = this.#sources;
     const permanentLevel = this.#permanentLevel ?? log.level;
-    const changeNumber = ++this.#changeCount;
+    this.#timers.cancel("revert");
     log.level = level;
     this.#permanentLevel = ms === undefined ? undefined : permanentLevel;
     if (ms === undefined) return;
-    clock.setTimer(ms, () => {
-      // A later change has replaced this one.
-      if (changeNumber !== this.#changeCount) return;
+    this.#timers.set("revert", ms, () => {
       log.level = permanentLevel;
       this.#permanentLevel = undefined;
     });

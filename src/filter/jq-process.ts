@@ -11,7 +11,7 @@ import {
   formatDuration,
   isTooDeep,
   oneLine,
-  type Timer,
+  Timers,
 } from "../lib/index.ts";
 import { isJsonObject, mapExactNumbers, readJson } from "../model/index.ts";
 import type { Json } from "../model/index.ts";
@@ -73,7 +73,7 @@ export class JqProcess {
   #waiting: Job[] = [];
   #sent: Job[] = [];
   #child: Coprocess | undefined;
-  #timeLimit: Timer | undefined;
+  readonly #timers: Timers<"limit">;
   /** Time-outs since the queue was last empty. */
   #timeouts = 0;
   #lastId = 0;
@@ -81,6 +81,7 @@ export class JqProcess {
 
   constructor(options: JqProcessOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock);
   }
 
   /** Whether evaluations are pending. */
@@ -164,10 +165,10 @@ export class JqProcess {
 
   /** Starts the time limit of the first sent job: jq begins with it now, because it has answered all earlier ones. */
   #startTimeLimit(): void {
-    this.#timeLimit?.cancel();
+    this.#timers.cancel("limit");
     if (this.#sent.length === 0) return;
-    const { clock, timeLimitMs } = this.#options;
-    this.#timeLimit = clock.setTimer(timeLimitMs, () => {
+    const { timeLimitMs } = this.#options;
+    this.#timers.set("limit", timeLimitMs, () => {
       const error = new FilterError("timeout", `the filter took over ${formatDuration(timeLimitMs)}`);
       this.#timeouts += 1;
       if (this.#timeouts < MAX_TIMEOUTS) this.#restartAfterFailure(error);
@@ -188,7 +189,7 @@ export class JqProcess {
    * `error` after its last one. The other jobs do not lose a try.
    */
   #restartAfterFailure(error: FilterError): void {
-    this.#timeLimit?.cancel();
+    this.#timers.cancel("limit");
     const child = this.#child;
     this.#child = undefined;
     child?.kill();
@@ -207,7 +208,7 @@ export class JqProcess {
     const jobs = [...this.#sent, ...this.#waiting];
     this.#child?.kill();
     this.#child = undefined;
-    this.#timeLimit?.cancel();
+    this.#timers.cancel("limit");
     this.#sent = [];
     this.#waiting = [];
     for (const job of jobs) job.reject(error);

@@ -4,7 +4,8 @@
  * missing can neither succeed nor fail, but helm waits for it until its time limit, so the watch ends helm earlier.
  */
 
-import { exponentialDelay, type Clock, type Timer } from "../lib/index.ts";
+import { exponentialDelay, type Clock, type DelayGrowth } from "../lib/index.ts";
+import { Loop } from "../runtime/index.ts";
 import { HelmError, HookObjectError } from "./binary/helm-errors.ts";
 import type { HookRecord } from "./release/record.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
@@ -66,10 +67,11 @@ export async function withHookWatch<T>(
 class HookWatch {
   readonly #run: HelmRun;
   readonly #startedAt: number;
-  readonly #abortController = new AbortController();
   /** Aborted to end helm, with a HookObjectError. */
   readonly #endController = new AbortController();
-  #timer: Timer;
+  readonly #loop: Loop;
+  /** Their delay grows with their number. */
+  #checks = 1;
   /** Status of the release while helm works; undefined until a check finds that helm works on the release. */
   #status: string | undefined;
   #lastReportKey: string | undefined;
@@ -80,13 +82,15 @@ class HookWatch {
   constructor(watched: HelmRun) {
     this.#run = watched;
     this.#startedAt = watched.clock.now();
-    this.#timer = this.#scheduleCheck(1);
+    const delays = watched.mayHaveHooks ? HOOK_CHECK_DELAYS : CHECK_DELAYS;
+    const { clock } = watched;
+    this.#loop = new Loop({ clock, run: (signal) => this.#checkHook(delays, signal), retry: delays });
+    this.#loop.trigger(delays.firstMs);
   }
 
   /** Ends the checks. */
   stop(): void {
-    this.#abortController.abort();
-    this.#timer.cancel();
+    this.#loop.close();
   }
 
   /** Aborted when helm waits for a hook in vain. */
@@ -107,22 +111,16 @@ class HookWatch {
     return hook === undefined ? failure : new HelmError(failure.verb, failure.result, hook.name);
   }
 
-  /** Schedules the next check; delays grow with the number of checks. */
-  #scheduleCheck(checks: number): Timer {
-    const delays = this.#run.mayHaveHooks ? HOOK_CHECK_DELAYS : CHECK_DELAYS;
-    return this.#run.clock.setTimer(exponentialDelay(checks, delays), () => this.#checkHook(checks));
-  }
-
-  /** Reports the hook for which helm waits now, and schedules the next check. `checks` counts them, because their delay grows. */
-  async #checkHook(checks: number): Promise<void> {
-    const signal = this.#abortController.signal;
+  /** Reports the hook for which helm waits now. Returns the time until the next check. */
+  async #checkHook(delays: DelayGrowth, signal: AbortSignal): Promise<number | void> {
     // A failed read is ignored, because the report is only for people and the next check reads again.
     const hook = await this.#findLastHook(["Running"], signal).catch(() => undefined);
     if (signal.aborted) return;
     this.#reportIfNew(hook);
     if (hook !== undefined && this.#isLost(hook))
-      this.#endController.abort(buildLostError(this.#run.release, hook));
-    else this.#timer = this.#scheduleCheck(checks + 1);
+      return this.#endController.abort(buildLostError(this.#run.release, hook));
+    this.#checks += 1;
+    return exponentialDelay(this.#checks, delays);
   }
 
   /** Whether the object of the hook has been missing for so long that helm waits in vain. */

@@ -6,6 +6,7 @@ import type { Metrics } from "./metrics.ts";
 import { moduleOf, type Hook, type KubernetesBinding, type Task } from "../model/index.ts";
 import { describeRunBlocker } from "../plan/index.ts";
 import type { QueueView, Queues, RunContext } from "../queue/index.ts";
+import { Loop } from "../runtime/index.ts";
 import type { ModuleView, State, View } from "../state/index.ts";
 import type { BindingTimes, KubeBindings } from "../bindings/index.ts";
 import { Inventory } from "./inventory.ts";
@@ -69,10 +70,7 @@ export function connectMetrics(metrics: Metrics, measured: MetricSources): void 
 
 /** Calls `act` every `ms` milliseconds until the clock is closed with the operator. */
 function repeatEvery(clock: Clock, ms: number, act: () => void): void {
-  clock.setTimer(ms, () => {
-    act();
-    repeatEvery(clock, ms, act);
-  });
+  new Loop({ clock, run: act, retry: { firstMs: ms, maxMs: ms }, resyncMs: ms }).trigger(ms);
 }
 
 /** Sets the gauges of queues, modules and snapshots to their current values. Clears them first: otherwise deleted queues and modules would keep their last value. */

@@ -8,7 +8,7 @@ import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
 import type { HookTask, ModuleTask, RunModuleTask, Task } from "../model/index.ts";
 import { findModulesAwaitedByConverge } from "../plan/index.ts";
 import { LONG_RUN_MS, Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
-import { TokenBucket, yieldToEventLoop, oneLine, type Clock, type Timer } from "../lib/index.ts";
+import { oneLine, Timers, TokenBucket, yieldToEventLoop, type Clock } from "../lib/index.ts";
 import { runBoot, runConvergePhase } from "./converge/converge.ts";
 import { retryEnabledScript } from "./converge/discover.ts";
 import { deleteModule, purgeRelease } from "./module/delete-module.ts";
@@ -125,19 +125,20 @@ async function recordIfStuck(
     if (state.module(module)?.run.isStuck !== isStuck) state.recordModule(module, "stuckChanged", isStuck);
   };
   // Again and again, because a converge that schedules the next run resets the flag.
-  const startTimer = (): Timer =>
-    clock.setTimer(LONG_RUN_MS, () => {
+  const timers = new Timers<"long run">(clock);
+  const startTimer = (): void =>
+    timers.set("long run", LONG_RUN_MS, () => {
       recordStuck(true);
-      timer = startTimer();
+      startTimer();
     });
-  let timer = startTimer();
+  startTimer();
   let isStuck = false;
   try {
     const outcome = await work();
     isStuck = outcome.kind === "retry" && task.kind === "hook";
     return outcome;
   } finally {
-    timer.cancel();
+    timers.close();
     recordStuck(isStuck);
   }
 }

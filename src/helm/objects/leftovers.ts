@@ -1,6 +1,7 @@
 /** Finds objects that no release contains any more, but that finalizers keep although they are being deleted. */
 
-import { exponentialDelay, mapInParallel, type Clock, type Timer } from "../../lib/index.ts";
+import { exponentialDelay, mapInParallel, type Clock } from "../../lib/index.ts";
+import { Loop } from "../../runtime/index.ts";
 import { namespacedKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseCheckTools } from "../types.ts";
 import { MAX_PARALLEL_REQUESTS, readLiveObject } from "./ownership.ts";
@@ -22,14 +23,13 @@ interface FormerObjects {
   objects: ReadonlyMap<string, ObjectRef>;
   reported: readonly string[];
   checks: number;
-  timer: Timer | undefined;
 }
 
 /** Checks objects that helm has deleted until none of them is left. */
 export class Leftovers {
   readonly #options: LeftoversOptions;
-  readonly #releases = new Map<string, FormerObjects>();
-  readonly #abortController = new AbortController();
+  readonly #releases = new Map<string, { readonly former: FormerObjects; readonly loop: Loop }>();
+  #isClosed = false;
 
   constructor(options: LeftoversOptions) {
     this.#options = options;
@@ -37,50 +37,45 @@ export class Leftovers {
 
   /** Checks these former objects of a release from now on. `tools` act for the module. */
   add(release: string, refs: readonly ObjectRef[], tools: ReleaseCheckTools): void {
-    if (refs.length === 0 || this.#abortController.signal.aborted) return;
+    if (refs.length === 0 || this.#isClosed) return;
     const before = this.#releases.get(release);
-    before?.timer?.cancel();
+    before?.loop.close();
     const added = refs.map((ref) => [namespacedKey(tools.namespace, ref), ref] as const);
-    const objects = new Map([...(before?.objects ?? []), ...added].slice(0, MAX_OBJECTS));
-    const former = { tools, objects, reported: before?.reported ?? [], checks: 0, timer: undefined };
-    this.#releases.set(release, former);
-    this.#scheduleCheck(release, former);
+    const objects = new Map([...(before?.former.objects ?? []), ...added].slice(0, MAX_OBJECTS));
+    const former = { tools, objects, reported: before?.former.reported ?? [], checks: 1 };
+    const run = (signal: AbortSignal): Promise<number | void> => this.#check(release, former, signal);
+    const loop = new Loop({ clock: this.#options.clock, run, retry: CHECK_DELAYS });
+    this.#releases.set(release, { former, loop });
+    loop.trigger(CHECK_DELAYS.firstMs);
   }
 
   /** Ends all checks. */
   close(): void {
-    this.#abortController.abort();
-    for (const { timer } of this.#releases.values()) timer?.cancel();
+    this.#isClosed = true;
+    for (const { loop } of this.#releases.values()) loop.close();
     this.#releases.clear();
   }
 
-  #scheduleCheck(release: string, former: FormerObjects): void {
-    former.checks += 1;
-    const delay = exponentialDelay(former.checks, CHECK_DELAYS);
-    former.timer = this.#options.clock.setTimer(delay, () => void this.#check(release, former));
-  }
-
-  /** Checks the former objects of a release, and reports those that are left. */
-  async #check(release: string, former: FormerObjects): Promise<void> {
+  /** Checks the former objects of a release, and reports those that are left. Returns the time until the next check. */
+  async #check(release: string, former: FormerObjects, signal: AbortSignal): Promise<number | void> {
     const names: string[] = [];
     const left = new Map<string, ObjectRef>();
     await mapInParallel(MAX_PARALLEL_REQUESTS, [...former.objects], async ([key, ref]) => {
-      const name = await describeIfKept(former.tools, ref, this.#abortController.signal).catch(
-        () => "unknown",
-      );
+      const name = await describeIfKept(former.tools, ref, signal).catch(() => "unknown");
       if (name === undefined) return;
       left.set(key, ref);
       // An object that cannot be read is checked again.
       if (name !== "unknown") names.push(name);
     });
     // Stopped, or replaced by a later call of `add`.
-    if (this.#releases.get(release) !== former) return;
+    if (signal.aborted) return;
     former.objects = left;
     names.sort();
     if (names.join("\n") !== former.reported.join("\n")) this.#options.onChange(release, names);
     former.reported = names;
-    if (left.size > 0) this.#scheduleCheck(release, former);
-    else this.#releases.delete(release);
+    if (left.size === 0) return void this.#releases.delete(release);
+    former.checks += 1;
+    return exponentialDelay(former.checks, CHECK_DELAYS);
   }
 }
 

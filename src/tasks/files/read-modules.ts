@@ -3,7 +3,7 @@
  * modules and global files. The reader gets the current tree (`before`), and returns its objects for all that is unchanged.
  */
 
-import { sameJson } from "../../lib/index.ts";
+import { sameJson, Timers } from "../../lib/index.ts";
 import type { Module, Task, Tree } from "../../model/index.ts";
 import { reportTree } from "../../modules/index.ts";
 import { hasGlobalConfigChanged, mustLoadModule } from "../../plan/index.ts";
@@ -101,7 +101,7 @@ function recordTree({ state, logger }: Ports, tree: Tree): void {
 
 /** Makes another converge due in `ms` milliseconds. */
 export function scheduleConverge({ clock, state }: Ports, ms: number): void {
-  clock.setTimer(ms, () => state.record("factsObserved", { secondCheck: true }));
+  new Timers(clock).set("converge", ms, () => state.record("factsObserved", { secondCheck: true }));
 }
 
 /** The names of all modules as one text that can be compared. */
