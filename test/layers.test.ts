@@ -106,6 +106,9 @@ const nameOf = (value: unknown): string =>
 
 const TIMERS = new Set(["setTimeout", "setInterval"]);
 
+/** Who sets timers of the clock: all others use loops, named timers, and what lib/time builds of them. */
+const TIMER_USERS = /^(runtime|lib\/time)\/|^queue\/worker\.ts$/;
+
 /** Uses of the environment and of time, which one file alone may have. */
 function useViolation(node: Node, path: string): string | undefined {
   const { type } = node;
@@ -113,6 +116,8 @@ function useViolation(node: Node, path: string): string | undefined {
     const member = `${nameOf(node["object"])}.${nameOf(node["property"])}`;
     if (member === "process.env" && path !== "environment.ts")
       return "process.env is read in environment.ts only";
+    if (nameOf(node["property"]) === "setTimer" && !TIMER_USERS.test(path))
+      return "setTimer is for runtime/, lib/time/ and the worker of a queue";
     if (member === "Date.now" && path !== "lib/time/clock.ts") return "Date.now belongs to lib/clock";
   }
   if (path === "lib/time/clock.ts") return undefined;
@@ -229,6 +234,7 @@ describe("the rules themselves", () => {
     ["tasks/x.ts", "export const now = Date.now();", /Date\.now/],
     ["tasks/x.ts", "export const now = new Date();", /new Date\(\)/],
     ["tasks/x.ts", "setTimeout(() => {}, 1);", /timers belong/],
+    ["tasks/x.ts", "clock.setTimer(1, () => {});", /setTimer is for/],
     ["tasks/index.ts", "export const x = 1;", /only re-exports/],
   ])("%s: %s is refused", (path, text, reason) => {
     expect(judge(path, text)).toEqual([expect.stringMatching(reason)]);

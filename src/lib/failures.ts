@@ -2,7 +2,6 @@
 
 import { oneLine } from "./errors.ts";
 import type { Logger } from "./log.ts";
-import type { Clock } from "./time/clock.ts";
 
 /** Most lines of a stack trace that a log line shows, and most characters of these lines. */
 const MAX_FRAMES = 3;
@@ -41,13 +40,4 @@ function readStackFrames(error: unknown): string {
   const stack = error instanceof Error && typeof error.stack === "string" ? error.stack : "";
   const frames = stack.split("\n").filter((line) => line.trimStart().startsWith("at "));
   return oneLine(frames.slice(0, MAX_FRAMES).join(" "), MAX_FRAMES_LENGTH);
-}
-
-/** Wraps a clock so that `failures` reports the errors of its timers' callbacks: no caller could catch them, and they would end the process. */
-export function reportTimerErrors(clock: Clock, failures: Failures): Clock {
-  return {
-    now: () => clock.now(),
-    monotonic: () => clock.monotonic(),
-    setTimer: (ms, fn) => clock.setTimer(ms, () => failures.callAndReport("timer", fn)),
-  };
 }

@@ -2,7 +2,7 @@
 
 import type { Http2ServerRequest } from "node:http2";
 
-import { ByteCollector, JsonMeter, MAX_DEPTH, type Clock } from "../lib/index.ts";
+import { ByteCollector, JsonMeter, MAX_DEPTH, Timers, type Clock } from "../lib/index.ts";
 import { CONVERSION_PATHS } from "../model/index.ts";
 import { Shares, type BodyLimit, type BodyLimits } from "./limits.ts";
 import { ReviewError } from "./review.ts";
@@ -95,11 +95,12 @@ export class Bodies {
         reject(error);
       }
     };
-    const timeout = this.#clock.setTimer(this.#limits.arriveMs, rejectLate);
+    const timers = new Timers<"arrive">(this.#clock);
+    timers.set("arrive", this.#limits.arriveMs, rejectLate);
     signal.addEventListener("abort", rejectLate, { once: true });
     request.on("data", handleChunk).once("end", resolve).once("close", rejectLate);
     return promise.finally(() => {
-      timeout.cancel();
+      timers.close();
       signal.removeEventListener("abort", rejectLate);
       request.off("data", handleChunk).off("end", resolve).off("close", rejectLate);
     });

@@ -12,7 +12,15 @@ import type {
 } from "node:http2";
 
 import { FOLLOWER_HEADER } from "../kube/index.ts";
-import { ClientWorkBudgets, listen, oneLine, orAborted, parseDuration, threadCpuMs } from "../lib/index.ts";
+import {
+  ClientWorkBudgets,
+  listen,
+  oneLine,
+  orAborted,
+  parseDuration,
+  threadCpuMs,
+  Timers,
+} from "../lib/index.ts";
 import type { Clock } from "../lib/index.ts";
 import { Bodies } from "./body.ts";
 import type { Certificate } from "./certificate/certificate.ts";
@@ -227,11 +235,12 @@ export class WebhookServer {
     // The client still sends: frees the stream at once by a reset without an error, as RFC 9113 has it.
     else if (!stream.readableEnded && !stream.endAfterHeaders)
       onceResponseSent(stream, () => stream.close(constants.NGHTTP2_NO_ERROR));
-    const timeout = clock.setTimer(this.#limits.arriveMs, () => {
+    const timers = new Timers<"arrive">(clock);
+    timers.set("arrive", this.#limits.arriveMs, () => {
       if (stream === undefined) request.socket.destroy();
       else stream.close(constants.NGHTTP2_CANCEL);
     });
-    request.once("close", () => timeout.cancel());
+    request.once("close", () => timers.close());
   }
 
   /**
@@ -252,7 +261,8 @@ export class WebhookServer {
     const { signal } = abortController;
     const client = addressOf(socket);
     const body = this.#bodies.openBody(client);
-    const timeout = this.#options.clock.setTimer(this.#timeLimitOf(url), () =>
+    const timers = new Timers<"answer">(this.#options.clock);
+    timers.set("answer", this.#timeLimitOf(url), () =>
       abortController.abort(new ReviewError("no answer in time", 504)),
     );
     try {
@@ -266,7 +276,7 @@ export class WebhookServer {
       const response = await orAborted(handler(review.request, signal, client), signal);
       return JSON.stringify({ apiVersion, kind, response });
     } finally {
-      timeout.cancel();
+      timers.close();
       body.close();
     }
   }

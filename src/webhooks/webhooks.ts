@@ -1,7 +1,8 @@
 /** The webhooks of the operator: combines server, certificate, routes and registration. */
 
 import type { Address } from "../kube/index.ts";
-import { Timers, oneLine } from "../lib/index.ts";
+import { oneLine } from "../lib/index.ts";
+import { Loop } from "../runtime/index.ts";
 import { CertificateRotation, type Certificate, type CertificateSource } from "./certificate/certificate.ts";
 import { LeaderClient } from "./follower.ts";
 import { Registrar, type RegistrarOptions } from "./registration/registrar.ts";
@@ -32,22 +33,29 @@ export class Webhooks {
   readonly registrar: Registrar;
   readonly #options: WebhooksOptions;
   readonly #routes = new Map<string, ReviewHandler>();
-  readonly #timers: Timers<"check">;
+  /** Reads the certificate. */
+  readonly #loop: Loop;
   readonly #leaderClient: LeaderClient;
   readonly #rotation: CertificateRotation;
   #server: WebhookServer | undefined;
   /** The presented certificate; its `ca` contains all trusted CAs. */
   #certificate: Certificate | undefined;
-  #lastRefresh: Promise<void> = Promise.resolve();
   #isLeader = false;
-  #isClosed = false;
+  #isOpen = false;
   #lastError: string | undefined;
 
   constructor(options: WebhooksOptions) {
     this.#options = options;
-    this.#timers = new Timers(options.clock);
     this.registrar = new Registrar(options);
-    const { clock, findLeader, source, target } = options;
+    const { clock, findLeader, onError, source, target } = options;
+    this.#loop = new Loop({
+      clock,
+      run: () => this.#readCertificate(),
+      retry: { firstMs: RETRY_MS, maxMs: RETRY_MS },
+      onEnd: (error) => {
+        if (error !== undefined && this.#isOpen) onError(error);
+      },
+    });
     const { checkMs } = source;
     // Clients trust a new CA for `delayMs` before the server presents a certificate of it, and the former CA for `keepMs` after
     // that. Other replicas read the certificate up to `checkMs` later, each with a delay of its own.
@@ -64,13 +72,14 @@ export class Webhooks {
 
   /** Starts to listen as soon as there is a certificate, and watches for its changes. Throws if the port cannot be used. */
   async open(): Promise<void> {
-    await this.#refreshCertificate();
+    await this.#loop.flush();
+    this.#isOpen = true;
   }
 
   /** Call it when this process becomes the leader: from then on it issues due certificates, answers reviews itself, and registers webhooks. */
   async becomeLeader(): Promise<void> {
     this.#isLeader = true;
-    await this.#refreshCertificate();
+    await this.#loop.flush();
   }
 
   /** Answers admission reviews at a path with this handler. Returns a function that removes the route. */
@@ -84,8 +93,7 @@ export class Webhooks {
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#timers.close();
+    this.#loop.close();
     this.registrar.close();
     this.#leaderClient.close();
     await this.#server?.close();
@@ -107,36 +115,27 @@ export class Webhooks {
       this.#leaderClient.forwardReview({ path, request, signal }, this.#certificate);
   }
 
-  /** Reads the certificate and applies a changed one. Calls run one after the other. Throws only if the port cannot be used. */
-  #refreshCertificate(): Promise<void> {
-    this.#lastRefresh = this.#lastRefresh.catch(() => {}).then(() => this.#readCertificate());
-    return this.#lastRefresh;
-  }
-
   /**
-   * Reads and applies the certificate once, logs a new error, and schedules the next call: soon after an error, or while a
+   * Reads and applies a changed certificate, and logs a new error. Returns the time until the next read: soon after an error, or while a
    * certificate of a new CA waits until API servers know this CA. Throws only if the port cannot be used, which ends the start.
    */
-  async #readCertificate(): Promise<void> {
+  async #readCertificate(): Promise<number> {
     const { source, logger } = this.#options;
-    let delay = source.checkMs;
     try {
       const found = await source.read();
       const isPresented = found !== undefined && (await this.#applyCertificate(found));
-      // A standby finds none until the leader has issued one.
-      if (found === undefined) delay = RETRY_MS;
-      else if (!isPresented) delay = Math.min(delay, CA_ANNOUNCEMENT_MS);
       this.#lastError = undefined;
+      // A standby finds none until the leader has issued one.
+      if (found === undefined) return RETRY_MS;
+      return isPresented ? source.checkMs : Math.min(source.checkMs, CA_ANNOUNCEMENT_MS);
     } catch (error) {
       if (isListenError(error)) throw error;
-      delay = RETRY_MS;
       const text = oneLine(error);
       if (text !== this.#lastError)
         logger.warn("The certificate of the webhook server cannot be read or renewed", { error: text });
       this.#lastError = text;
+      return RETRY_MS;
     }
-    if (!this.#isClosed)
-      this.#timers.set("check", delay, () => void this.#refreshCertificate().catch(this.#options.onError));
   }
 
   /** Registers, presents and trusts the CAs of `found`. Returns false while the server must not present `found` yet. */

@@ -74,6 +74,8 @@ test("a follower listens as soon as the leader has made a certificate", async ()
   const waits: number[] = [];
   const clock = {
     ...systemClock,
+    // Without time that passes, the delays are exact.
+    monotonic: () => 0,
     setTimer: (ms: number, fn: () => void) => {
       waits.push(ms);
       return systemClock.setTimer(ms === 5000 ? 0 : ms, fn);

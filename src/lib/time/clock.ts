@@ -88,6 +88,18 @@ export function endingClock(clock: Clock): Clock & { close(): void } {
   return { now: () => clock.now(), monotonic: () => clock.monotonic(), setTimer, close };
 }
 
+/** Wraps a clock so that `failures` reports the errors of its timers' callbacks: no caller could catch them, and they would end the process. */
+export function reportTimerErrors(
+  clock: Clock,
+  failures: { callAndReport(place: string, fn: () => unknown): void },
+): Clock {
+  return {
+    now: () => clock.now(),
+    monotonic: () => clock.monotonic(),
+    setTimer: (ms, fn) => clock.setTimer(ms, () => failures.callAndReport("timer", fn)),
+  };
+}
+
 /** Resolves after `ms` milliseconds, or at once (without an error) when `signal` is aborted. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
