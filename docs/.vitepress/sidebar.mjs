@@ -32,6 +32,7 @@ export const sidebar = [
       guide("module-sources", "Modules from registries"),
       guide("upgrading", "Upgrade"),
       guide("migrating", "Migrate from the Go operator"),
+      { text: "Changelog", link: "/changelog" },
     ],
   },
   {

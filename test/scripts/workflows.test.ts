@@ -13,7 +13,7 @@ interface Job {
   readonly steps: readonly {
     readonly uses?: string;
     readonly run?: string;
-    readonly with?: Record<string, string | boolean>;
+    readonly with?: Record<string, string | boolean | number>;
   }[];
 }
 
@@ -136,6 +136,14 @@ test("the image is built on bases named by digest, without scripts of dependenci
   expect(bases.filter((base) => !/^\w+:[\w.-]+@sha256:[0-9a-f]{64}$/.test(base))).toEqual([]);
   const installs = dockerfile.match(/npm ci.*/g) ?? [];
   expect(installs.filter((line) => !line.includes("--ignore-scripts"))).toEqual([]);
+});
+
+test("the site gets the pages of a release when the release is done, from its tag", () => {
+  const { jobs } = read("docs.yaml");
+  expect(text(".github/workflows/docs.yaml")).toContain(
+    "workflow_run: {workflows: [release], types: [completed]}",
+  );
+  expect(jobs["build"]?.steps[0]?.with).toMatchObject({ "fetch-depth": 0 });
 });
 
 describe("a night", () => {
