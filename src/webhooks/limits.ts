@@ -54,7 +54,7 @@ export const WEBHOOK_LIMITS: WebhookLimits = {
   bytes: { total: 96 * MIB, perAddress: 64 * MIB },
   values: { total: 8_000_000, perAddress: 6_000_000 },
   // A review of the largest size takes one to two seconds; the operator does nothing else meanwhile.
-  parsing: { share: 0.25, maxMs: 4000 },
+  parsing: { share: 0.25, maxMs: 2000 },
   arriveMs: 5000,
   answerMs: 10_000,
   idleMs: 120_000,
