@@ -62,6 +62,8 @@ export function parseReleaseMeta(object: WatchedObject): ReleaseMeta | undefined
   const { name, version, status } = labels;
   if (name === undefined || version === undefined || !/^\d+$/.test(version)) return undefined;
   const revision = Number(version);
+  // Anyone who may write Secrets in the namespace of a release chooses the label, and the status must contain an integer.
+  if (!Number.isSafeInteger(revision)) return undefined;
   return { name, namespace, revision, status: status ?? "unknown", labels, secret, uid, resourceVersion };
 }
 

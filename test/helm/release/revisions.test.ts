@@ -1,7 +1,12 @@
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
 
-import { toArtifactLabel, readArtifactDigest, RELEASE_LABELS } from "../../../src/helm/release/revisions.ts";
+import {
+  parseReleaseMeta,
+  toArtifactLabel,
+  readArtifactDigest,
+  RELEASE_LABELS,
+} from "../../../src/helm/release/revisions.ts";
 
 // The label that names the artifact of a registry (docs/reference/status.md, "Labels and annotations").
 
@@ -21,4 +26,16 @@ it("a digest is a valid label, and can be read again", () => {
 it("without the label, or with one of another kind, nothing is known", () => {
   expect(readArtifactDigest({ labels: {} })).toBeUndefined();
   expect(readArtifactDigest({ labels: { [RELEASE_LABELS.artifact]: "sha512.x" } })).toBeUndefined();
+});
+
+it.each([
+  ["7", 7],
+  ["9007199254740991", 9_007_199_254_740_991],
+  ["9007199254740992", undefined],
+  ["99999999999999999999", undefined],
+  ["1e3", undefined],
+])("a Secret with the label version=%s has the revision %s", (version, revision) => {
+  const labels = { owner: "helm", name: "web", status: "deployed", version };
+  const secret = { apiVersion: "v1", kind: "Secret", metadata: { name: "any", namespace: "team", labels } };
+  expect(parseReleaseMeta(secret)?.revision).toBe(revision);
 });
