@@ -119,7 +119,7 @@ export class QueueFile {
 
   constructor(path: string, clock: Clock, renderText: () => string) {
     const write = (): Promise<void> => (this.lastWrite = writeOwnFile(path, renderText()).catch(() => {}));
-    this.#loop = new Loop({ clock, run: write, retry: { firstMs: DEBOUNCE_MS, maxMs: DEBOUNCE_MS } });
+    this.#loop = new Loop({ clock, run: write, retry: DEBOUNCE_MS });
   }
 
   /** Schedules a write after `DEBOUNCE_MS`. Call it when the queues have changed. */

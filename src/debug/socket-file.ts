@@ -45,8 +45,7 @@ export class SocketFile {
   /** Checks the file every few seconds: recreates it if it was removed or replaced by a socket on which no server listens. */
   restoreWhenRemoved(clock: Clock, logger: Logger): void {
     const run = (): Promise<void> => (this.#pendingRestore = this.#restore(logger));
-    const retry = { firstMs: CHECK_MS, maxMs: CHECK_MS };
-    this.#loop = new Loop({ clock, run, retry, resyncMs: CHECK_MS });
+    this.#loop = new Loop({ clock, run, retry: CHECK_MS, resyncMs: CHECK_MS });
     this.#loop.trigger(CHECK_MS);
   }
 

@@ -161,7 +161,7 @@ export function createPermissionCheck(
     const hasAll = missing !== undefined && missing.length === 0;
     if (!hasAll) return RECHECK_MS;
   };
-  const loop = new Loop({ clock, run: check, retry: { firstMs: RECHECK_MS, maxMs: RECHECK_MS } });
+  const loop = new Loop({ clock, run: check, retry: RECHECK_MS });
   return () => loop.flush();
 }
 

@@ -70,7 +70,7 @@ export function connectMetrics(metrics: Metrics, measured: MetricSources): void 
 
 /** Calls `act` every `ms` milliseconds until the clock is closed with the operator. */
 function repeatEvery(clock: Clock, ms: number, act: () => void): void {
-  new Loop({ clock, run: act, retry: { firstMs: ms, maxMs: ms }, resyncMs: ms }).trigger(ms);
+  new Loop({ clock, run: act, retry: ms, resyncMs: ms }).trigger(ms);
 }
 
 /** Sets the gauges of queues, modules and snapshots to their current values. Clears them first: otherwise deleted queues and modules would keep their last value. */

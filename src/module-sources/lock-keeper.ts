@@ -7,7 +7,7 @@ import { watchConfigMap, type SourcesContext } from "./context.ts";
 /** Longest time from a change of the lock until its entries are compared. */
 const COMPARE_AFTER_MS = 5000;
 /** Time until the next try after an error. */
-const RETRY = { firstMs: 60_000, maxMs: 60_000 };
+const RETRY_MS = 60_000;
 
 /** Keeps the lock complete. Only the leader has one. */
 export class LockKeeper {
@@ -21,9 +21,8 @@ export class LockKeeper {
     this.#loop = new Loop({
       clock: options.clock,
       run: () => this.#restore(),
-      retry: RETRY,
-      onEnd: (error) => {
-        if (error === undefined) return;
+      retry: RETRY_MS,
+      onError: (error) => {
         const fields = { configMap: lock.name, error: oneLine(error) };
         options.logger.warn("The lock cannot be compared or completed", fields);
       },

@@ -28,10 +28,7 @@ export class Standby {
       clock,
       run: (signal) => this.#refresh(signal),
       retry: RETRY,
-      onEnd: (error) => {
-        if (error !== undefined)
-          logger.debug("Locked modules could not be fetched", { error: oneLine(error) });
-      },
+      onError: (error) => logger.debug("Locked modules could not be fetched", { error: oneLine(error) }),
     });
     this.#subscription = watchConfigMap(options, lock.name, () => this.#loop.trigger());
     this.#loop.trigger();

@@ -9,12 +9,12 @@ interface LoopOptions {
    * milliseconds until the next run without a trigger; by default `resyncMs`.
    */
   readonly run: (signal: AbortSignal) => Promise<number | void> | number | void;
-  /** The delay after failed runs. A longer pause that the server requests with an error (`retryAfterMs`) takes its place. */
-  readonly retry: DelayGrowth | ((error: Error, failures: number) => number);
+  /** The delay after failed runs, in ms. A longer pause that the server requests with an error (`retryAfterMs`) takes its place. */
+  readonly retry: number | DelayGrowth | ((error: Error, failures: number) => number);
   /** Time until the next run without a trigger. By default, only triggers and failures cause runs. */
   readonly resyncMs?: number;
-  /** Called after each run, with its error if it has failed; not after `close`. By default, an error is an internal one, which the clock reports. */
-  readonly onEnd?: (error: Error | undefined) => void;
+  /** Called with the error of each failed run, not after `close`. By default, the clock reports it as an internal error. */
+  readonly onError?: (error: Error) => void;
 }
 
 /** Runs work when it is triggered, again after failures with growing delays, and at the times that the work chooses. */
@@ -83,11 +83,13 @@ export class Loop {
     this.#timers.cancel("next");
     this.#dueAt = Infinity;
     this.#lastRun = this.#runOnce();
+    const { onError } = this.#options;
     const error = await this.#lastRun;
     this.#isRunning = false;
     this.#setTimer();
-    const { onEnd = throwError } = this.#options;
-    if (!this.#abortController.signal.aborted) onEnd(error);
+    if (error === undefined || this.#abortController.signal.aborted) return;
+    if (onError === undefined) throw error;
+    onError(error);
   }
 
   /** Runs once, and computes when the next run is due. Resolves with the error. */
@@ -116,14 +118,9 @@ export class Loop {
 
   #getRetryDelay(error: Error): number {
     const { retry, clock } = this.#options;
-    const delay =
-      typeof retry === "function" ? retry(error, this.#failures) : exponentialDelay(this.#failures, retry);
     const { retryAfterMs = 0 } = error as { readonly retryAfterMs?: number };
     this.#pausedUntil = clock.monotonic() + retryAfterMs;
-    return delay;
+    if (typeof retry === "function") return retry(error, this.#failures);
+    return typeof retry === "number" ? retry : exponentialDelay(this.#failures, retry);
   }
-}
-
-function throwError(error: Error | undefined): void {
-  if (error !== undefined) throw error;
 }

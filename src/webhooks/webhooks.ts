@@ -51,9 +51,9 @@ export class Webhooks {
     this.#loop = new Loop({
       clock,
       run: () => this.#readCertificate(),
-      retry: { firstMs: RETRY_MS, maxMs: RETRY_MS },
-      onEnd: (error) => {
-        if (error !== undefined && this.#isOpen) onError(error);
+      retry: RETRY_MS,
+      onError: (error) => {
+        if (this.#isOpen) onError(error);
       },
     });
     const { checkMs } = source;

@@ -19,12 +19,11 @@ export function keepSecrets(
       const isRestored = await restore();
       if (isRestored) logger.warn("A Secret of the operator was deleted; it is created again", { secret });
     };
-    const retry = { firstMs: CHECK_MS, maxMs: CHECK_MS };
-    const onEnd = (error: Error | undefined): void => {
-      if (error !== undefined)
-        logger.debug("A Secret of the operator cannot be checked", { secret, error: oneLine(error) });
-    };
-    const loop = scope.closeAtEnd(new Loop({ clock, run: check, retry, resyncMs: CHECK_MS, onEnd }));
+    const onError = (error: Error): void =>
+      logger.debug("A Secret of the operator cannot be checked", { secret, error: oneLine(error) });
+    const loop = scope.closeAtEnd(
+      new Loop({ clock, run: check, retry: CHECK_MS, resyncMs: CHECK_MS, onError }),
+    );
     loop.trigger(CHECK_MS);
   }
 }

@@ -9,13 +9,13 @@ let clock: ManualClock;
 /** Start of each run, and what the runs do in order; later runs succeed at once. */
 let starts: number[];
 let results: (() => Promise<number | void> | number | void)[];
-let ends: (string | undefined)[];
+let errors: string[];
 
 beforeEach(() => {
   clock = new ManualClock(0);
   starts = [];
   results = [];
-  ends = [];
+  errors = [];
 });
 
 function makeLoop(options: Partial<ConstructorParameters<typeof Loop>[0]> = {}): Loop {
@@ -26,7 +26,7 @@ function makeLoop(options: Partial<ConstructorParameters<typeof Loop>[0]> = {}):
       return results.shift()?.();
     },
     retry: RETRY,
-    onEnd: (error) => ends.push(error?.message),
+    onError: (error) => errors.push(error.message),
     ...options,
   });
 }
@@ -49,7 +49,6 @@ test("triggers before a run share it, and without a trigger there is none", asyn
   loop.trigger();
   await clock.advance(3_600_000);
   expect(starts).toEqual([60_000]);
-  expect(ends).toEqual([undefined]);
 });
 
 test("the earliest trigger counts", async () => {
@@ -79,10 +78,17 @@ test("failures grow the delay within its bounds, and a success resets it", async
   loop.trigger();
   await clock.advance(200_000);
   expect(starts).toEqual([0, 1000, 3000, 7000, 15_000, 31_000, 61_000, 91_000]);
-  expect(ends).toEqual([...Array.from({ length: 7 }, () => "refused"), undefined]);
+  expect(errors).toEqual(Array.from({ length: 7 }, () => "refused"));
   loop.trigger();
   await clock.advance(1000);
   expect(starts.slice(-2)).toEqual([200_000, 201_000]);
+});
+
+test("the delay may be the same after each failure", async () => {
+  results.push(fail, fail, fail);
+  makeLoop({ retry: 500 }).trigger();
+  await clock.advance(60_000);
+  expect(starts).toEqual([0, 500, 1000, 1500]);
 });
 
 test("the owner may compute the delay from the error and the number of failures", async () => {
@@ -230,7 +236,7 @@ test("close during a run aborts its signal; nothing follows, and nothing is repo
   expect(signal?.aborted).toBe(true);
   run.fail();
   await clock.advance(60_000);
-  expect([ends, delays, clock.timers]).toEqual([[], 0, 0]);
+  expect([errors, delays, clock.timers]).toEqual([[], 0, 0]);
 });
 
 test("without a report, the clock gets the error, and the loop continues", async () => {
@@ -251,13 +257,13 @@ test("without a report, the clock gets the error, and the loop continues", async
 
 test("an error of the report does not end the loop", async () => {
   const loop = makeLoop({
-    onEnd: () => {
+    onError: () => {
       throw new Error("a bug");
     },
     resyncMs: 1000,
   });
+  results.push(fail, fail);
   await expect(loop.flush()).rejects.toThrow("a bug");
-  results.push(fail);
   await expect(loop.flush()).rejects.toThrow("a bug");
   expect(clock.timers).toBe(1);
 });

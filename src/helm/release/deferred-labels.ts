@@ -1,6 +1,7 @@
 /** Labels of releases that are written later, because they only save time: nothing waits for them. */
 
 import { oneLine, Debounce, type Clock, type Logger } from "../../lib/index.ts";
+import { serialize } from "../../runtime/index.ts";
 import type { ReleaseStore } from "./release-store.ts";
 import { RELEASE_LABELS } from "./revisions.ts";
 
@@ -20,7 +21,7 @@ export class DeferredLabels {
   readonly #tools: LabelTools;
   readonly #pendingReleases = new Set<string>();
   readonly #debounce: Debounce;
-  #lastFlush = Promise.resolve();
+  readonly #runInTurn = serialize();
 
   constructor(tools: LabelTools) {
     this.#tools = tools;
@@ -41,8 +42,7 @@ export class DeferredLabels {
   /** Writes all scheduled labels now, after an earlier call has written its own; resolves when all are written. */
   flush(): Promise<void> {
     this.#debounce.close();
-    this.#lastFlush = this.#lastFlush.then(() => this.#writeAll());
-    return this.#lastFlush;
+    return this.#runInTurn(() => this.#writeAll());
   }
 
   /** Discards scheduled labels. Nothing is lost: a release without its label only takes longer to compare. */

@@ -69,11 +69,7 @@ export async function openAccountKubeconfig(
     if (signal?.aborted !== true) await scratch.replaceFile("token", token);
     return Math.max(freshUntil - clock.monotonic(), RETRY_MS);
   };
-  const onEnd = (error: Error | undefined): void => {
-    if (error !== undefined) onError(error);
-  };
-  const retry = { firstMs: RETRY_MS, maxMs: RETRY_MS };
-  const loop = new Loop({ clock, run: writeToken, retry, onEnd });
+  const loop = new Loop({ clock, run: writeToken, retry: RETRY_MS, onError });
   loop.trigger(await writeToken());
   const run = { account, namespace, tokenFile: scratch.path("token") };
   const path = await scratch.write("kubeconfig", buildAccountKubeconfig(client.exportKubeconfig(), run));

@@ -74,10 +74,8 @@ export class SourceController {
       clock,
       run: () => this.#removals.recordCrdUid(),
       retry: CRD_RETRY,
-      onEnd: (error) => {
-        if (error !== undefined)
-          options.logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) });
-      },
+      onError: (error) =>
+        options.logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) }),
     });
     const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
     this.#removals = new SourceRemovals(context, commit);
@@ -108,12 +106,10 @@ export class SourceController {
   }
 
   /** Creates a loop whose errors are internal ones. */
-  #createLoop(run: () => Promise<number | void> | void, retry: DelayGrowth): Loop {
+  #createLoop(run: () => Promise<number | void> | void, retry: number | DelayGrowth): Loop {
     const { clock, failures } = this.#context.options;
-    const onEnd = (error: Error | undefined): void => {
-      if (error !== undefined) failures.report("module sources", error);
-    };
-    return new Loop({ clock, run, retry, onEnd });
+    const onError = (error: Error): void => failures.report("module sources", error);
+    return new Loop({ clock, run, retry, onError });
   }
 
   /**
@@ -140,7 +136,7 @@ export class SourceController {
       for (const source of approvals.findNewlyApproved(context.sources.requested, readApproval))
         this.#triggerCheck(source);
     };
-    const reviews = this.#createLoop(review, { firstMs: REPEAT_MS, maxMs: REPEAT_MS });
+    const reviews = this.#createLoop(review, REPEAT_MS);
     context.options.state.onChange(() => reviews.trigger(REVIEW_DELAY_MS));
     return reviews;
   }

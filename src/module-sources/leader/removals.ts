@@ -36,10 +36,8 @@ export class SourceRemovals {
     this.#loop = new Loop({
       clock: context.options.clock,
       run: () => this.#confirmRemovals(),
-      retry: { firstMs: BLOCKED_RETRY_MS, maxMs: BLOCKED_RETRY_MS },
-      onEnd: (error) => {
-        if (error !== undefined) this.#block(`the ModuleSources cannot be read: ${oneLine(error)}`);
-      },
+      retry: BLOCKED_RETRY_MS,
+      onError: (error) => this.#block(`the ModuleSources cannot be read: ${oneLine(error)}`),
     });
   }
 

@@ -20,7 +20,7 @@ import { Writer } from "./writer.ts";
 
 /** A deleted AddonOperator is created again after this time: an uninstall of the chart may be deleting the operator too. */
 const RECREATE_AFTER_MS = 2000;
-const RETRY_READ = { firstMs: 5000, maxMs: 5000 };
+const RETRY_READ_MS = 5000;
 /** Longest time between two projections of the view. Many modules must not slow down the work. */
 const MAX_PROJECTION_INTERVAL_MS = 2000;
 
@@ -80,7 +80,7 @@ export class StatusMirror {
       run: () => this.#loadObjects(),
       retry: (error) => this.#backoff.recordFailure(error),
       // The back-off logs errors.
-      onEnd: () => {},
+      onError: () => {},
     });
   }
 
@@ -89,10 +89,8 @@ export class StatusMirror {
     return new Loop({
       clock,
       run: () => this.#acknowledge(),
-      retry: RETRY_READ,
-      onEnd: (error) => {
-        if (error !== undefined) logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) });
-      },
+      retry: RETRY_READ_MS,
+      onError: (error) => logger.warn("Cannot read the ConfigMap again", { error: oneLine(error) }),
     });
   }
 

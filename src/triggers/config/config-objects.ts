@@ -198,7 +198,7 @@ type AcceptedConfigOptions = Pick<ConfigLocation, "client" | "logger" | "namespa
 };
 
 const CONTENT_KEY = "content.json.gz";
-const RETRY = { firstMs: 10_000, maxMs: 10_000 };
+const RETRY_MS = 10_000;
 /** Limit against a Secret that expands to endless content; a ConfigMap and its overlay contain at most 1 MiB each. */
 const MAX_DECODED_BYTES = 16 * 1024 * 1024;
 
@@ -221,9 +221,8 @@ export class AcceptedConfig {
     this.#loop = new Loop({
       clock: options.clock,
       run: () => this.#writeAccepted(),
-      retry: RETRY,
-      onEnd: (error) => {
-        if (error === undefined) return;
+      retry: RETRY_MS,
+      onError: (error) => {
         const message =
           "The accepted content of the ConfigMap cannot be saved in its Secret; the write is retried";
         options.logger.warn(message, { secret: this.#secret.name, error: oneLine(error) });

@@ -31,7 +31,7 @@ import {
 const MOVED_FROM = "addon-operator.io/moved-from";
 /** The ConfigMap may change between copy and delete, which is a conflict. */
 const MAX_CONFLICT_TRIES = 5;
-const RESTORE_RETRY = { firstMs: 5000, maxMs: 5000 };
+const RESTORE_RETRY_MS = 5000;
 
 /**
  * Moves the content of a former overlay ConfigMap into the overlay Secret of the same name: copies the content, then deletes
@@ -121,9 +121,8 @@ export class OverlayRestorer {
       clock,
       // After the hook writes that are under way.
       run: (signal) => serialize(() => this.#restore(signal)),
-      retry: RESTORE_RETRY,
-      onEnd: (error) => {
-        if (error === undefined) return;
+      retry: RESTORE_RETRY_MS,
+      onError: (error) => {
         const fields = { overlay: describeOverlay(overlay), error: oneLine(error) };
         logger.warn("The overlay cannot be written", fields);
       },

@@ -14,7 +14,6 @@ import type { ScanLimits, SourceDirs, Fingerprint, Fingerprints } from "./scan.t
 
 /** Least time between two polls, where the kernel has no watches left. */
 const POLL_MS = 2000;
-const RETRY = { firstMs: POLL_MS, maxMs: POLL_MS };
 /** The pause between two polls is this many times as long as a poll, so that polling takes at most 2 % of the time. */
 const POLL_PAUSE_FACTOR = 50;
 
@@ -68,9 +67,9 @@ export class WatchedFiles {
     this.#loop = new Loop({
       clock: options.clock,
       run: () => this.#scanWhatIsDue(),
-      retry: RETRY,
-      onEnd: (error) => {
-        if (error !== undefined && this.#isStarted) options.failures.report("files", error);
+      retry: POLL_MS,
+      onError: (error) => {
+        if (this.#isStarted) options.failures.report("files", error);
       },
     });
   }

@@ -96,10 +96,13 @@ export class Registrar {
     );
     this.#loop = new Loop({
       clock: options.clock,
-      run: () => this.#applyWanted(),
+      run: async () => {
+        await this.#applyWanted();
+        this.#reportIssues(undefined);
+      },
       retry: RETRY,
       resyncMs: RESYNC_MS,
-      onEnd: (error) => this.#reportIssues(error && oneLine(error)),
+      onError: (error) => this.#reportIssues(oneLine(error)),
     });
   }
 
