@@ -30,13 +30,14 @@ COPY src ./src
 ARG VERSION
 ARG REVISION
 RUN BUILD_VERSION="$VERSION" BUILD_REVISION="$REVISION" npm run build
-# The bundle's native part is that of this machine; another target gets its own.
+# The bundle's native part is that of this machine; another target gets its own, also in the lists of licences and parts.
 ARG TARGETARCH
 RUN cpu="$(echo "$TARGETARCH" | sed s/amd64/x64/)"; modules=dist/node_modules/@koromix; \
   [ -d "$modules/koffi-linux-$cpu" ] || { \
     rm -rf node_modules "$modules" \
     && npm ci --omit=dev --ignore-scripts --no-audit --os=linux --cpu="$cpu" \
-    && cp -r node_modules/@koromix "$modules"; }
+    && cp -r node_modules/@koromix "$modules" \
+    && sed -i "s/koffi-linux-$(node -p process.arch)/koffi-linux-$cpu/g" dist/THIRD-PARTY-LICENSES dist/sbom.spdx.json; }
 
 FROM scratch AS bundle-context
 COPY dist /src/dist
