@@ -172,17 +172,19 @@ function parseRule(line: string): Ignore {
   };
 }
 
-/** Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes, and classes such as `[a-z]` are copied into the regular expression. */
+/** Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes. Throws for a class that Go refuses, as helm does. */
 function compileGlob(glob: string): RE2JS {
-  const lastBracket = glob.lastIndexOf("]");
   let source = "";
   let index = 0;
   while (index < glob.length) {
-    // After the last `]`, no class ends: to search for its end again for each `[` would take quadratic time.
-    const classEnd = glob[index] === "[" && index < lastBracket ? findClassEnd(glob, index) : undefined;
-    const characterEnd = index + (glob[index] === "\\" ? 2 : 1);
-    const token = glob.slice(index, classEnd ?? characterEnd);
-    source += classEnd === undefined ? translateToken(token) : token;
+    if (glob[index] === "[") {
+      const { end, expression } = readClass(glob, index);
+      source += expression;
+      index = end;
+      continue;
+    }
+    const token = glob.slice(index, index + (glob[index] === "\\" ? 2 : 1));
+    source += translateToken(token);
     index += token.length;
   }
   return RE2JS.compile(source, RE2JS.DOTALL);
@@ -196,15 +198,34 @@ function translateToken(token: string): string {
   return RE2JS.quote(isEscaped ? token.slice(1) : token);
 }
 
-/** Index after the `]` of the class, such as `[a-z]` or `[^a]`, that begins at `start`; undefined if it is empty or not closed. */
-function findClassEnd(glob: string, start: number): number | undefined {
-  const firstMember = start + (glob[start + 1] === "^" ? 2 : 1);
-  for (let index = firstMember; index < glob.length; index++) {
-    if (glob[index] === "]") return index > firstMember ? index + 1 : undefined;
-    // A backslash escapes the next character.
-    if (glob[index] === "\\") index++;
+/** The regular expression for the class, such as `[a-z]` or `[^a]`, that begins at `start`, and the index after it. */
+function readClass(glob: string, start: number): { expression: string; end: number } {
+  const isNegated = glob[start + 1] === "^";
+  const firstMember = start + (isNegated ? 2 : 1);
+  let ranges = "";
+  let index = firstMember;
+  while (glob[index] !== "]" || index === firstMember) {
+    const low = readMember(glob, index);
+    const high = glob[low.end] === "-" ? readMember(glob, low.end + 1) : low;
+    // For Go, a range such as `z-a` contains nothing. Regular expressions must not have one.
+    if (low.code <= high.code) ranges += `\\x{${low.code.toString(16)}}-\\x{${high.code.toString(16)}}`;
+    index = high.end;
   }
-  return undefined;
+  const contained = ranges === "" ? NOTHING : ranges;
+  return { expression: isNegated ? `[^${contained}]` : `[${contained}]`, end: index + 1 };
 }
+
+/** The member of a class at an index, where a backslash escapes any character, and the index after it. */
+function readMember(glob: string, start: number): { code: number; end: number } {
+  const isEscaped = glob[start] === "\\";
+  const index = isEscaped ? start + 1 : start;
+  const code = glob.codePointAt(index);
+  if (code === undefined || (!isEscaped && "-]".includes(glob.charAt(index))))
+    throw new Error(`bad pattern ${JSON.stringify(glob)}`);
+  return { code, end: index + String.fromCodePoint(code).length };
+}
+
+/** For a class without members: the surrogates, which are no characters. */
+const NOTHING = "\\x{d800}-\\x{d800}";
 
 const DEFAULT_IGNORE = parseHelmIgnore("");

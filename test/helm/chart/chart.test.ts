@@ -26,6 +26,17 @@ describe(".helmignore as helm reads it", () => {
     ["a?c", "abc", false, true],
     ["[ab].txt", "b.txt", false, true],
     ["[^ab].txt", "b.txt", false, false],
+    // A range of Go may be empty, and neither escapes nor names of regular expressions have a meaning.
+    ["[@-0]x", "@x", false, false],
+    ["[b-az]x", "zx", false, true],
+    ["[^@-0]x", "@x", false, true],
+    [String.raw`[\d]`, "d", false, true],
+    [String.raw`[\d]`, "5", false, false],
+    [String.raw`[\]]x`, "]x", false, true],
+    ["[[:alpha:]]", "p]", false, true],
+    ["[[:alpha:]]", "p", false, false],
+    ["[a-c&&b]", "a", false, true],
+    ["[\u{1F600}-\u{1F610}]", "\u{1F601}", false, true],
     [String.raw`\*.x`, "*.x", false, true],
     [String.raw`\*.x`, "a.x", false, false],
     ["# comment", "# comment", false, false],
@@ -40,6 +51,10 @@ describe(".helmignore as helm reads it", () => {
     ["x\n\uFEFFa.b", "a.b", false, false],
   ])("rule %j, path %s (directory: %s): %s", (...[rule, path, isDirectory, ignored]: Case) => {
     expect(parseHelmIgnore(rule)(path, isDirectory)).toBe(ignored);
+  });
+
+  test.each(["[]a]", "[a", "[a-]", "[-a]", "[", "[^]", "[a\\"])("helm refuses %s", (rule) => {
+    expect(() => parseHelmIgnore(rule)).toThrow("bad pattern");
   });
 });
 
