@@ -114,7 +114,8 @@ export class SharedWatch implements ReflectorHandler {
 
   /** Reports all keys to consumers that know objects from other sources than this watch, too. */
   onCompared(keys: ReadonlySet<string>, version: string): void {
-    void this.#deliverToAll(version, (consumer) => consumer.onRelisted?.(keys, version));
+    for (const member of this.#members)
+      void member.deliverComparison(version, (consumer) => consumer.onRelisted?.(keys, version));
   }
 
   /** Changes are delivered from now on, and late members get their lists. */
@@ -258,6 +259,13 @@ export class WatchMember {
     if (!this.isLive) return void this.#bufferedChanges.push({ version, act });
     const isInList = this.#listVersion !== "" && !isLater(version, this.#listVersion);
     if (isInList) return undefined;
+    this.#callConsumer(act);
+    return this.#waitIfBusy(MAX_PENDING_PROMISES);
+  }
+
+  /** Delivers a list as a change; one of the version of the member's own list, too, which an answer may have contradicted meanwhile. */
+  deliverComparison(version: string, act: ConsumerCall): Promise<void> | undefined {
+    if (!this.isLive || version !== this.#listVersion) return this.deliverChange(version, act);
     this.#callConsumer(act);
     return this.#waitIfBusy(MAX_PENDING_PROMISES);
   }

@@ -119,7 +119,8 @@ export class ObjectStore<T extends Versioned> {
       onDeleted: (object, complete) => this.#handleDeleted(object, !complete, listener),
       onRelisted: (keys, version) => {
         removeUnlisted(keys, version);
-        for (const [key, value] of this.#restoreListed(keys)) listener.onChange?.(value, undefined, key);
+        for (const [key, value] of this.#restoreListed(keys, version))
+          listener.onChange?.(value, undefined, key);
       },
       onEtcdRestored: () => {
         this.#etcdRestores += 1;
@@ -216,9 +217,11 @@ export class ObjectStore<T extends Versioned> {
   }
 
   /** Stores and returns the objects that an answer removed although the watch, which has delivered them, still lists them. */
-  #restoreListed(keys: ReadonlySet<string>): [key: string, value: T][] {
+  #restoreListed(keys: ReadonlySet<string>, version: string): [key: string, value: T][] {
     const listed = [...this.#missingByAnswer].filter(([key]) => keys.has(key));
-    this.#missingByAnswer.clear();
+    // A list that is older than an object says nothing about it.
+    for (const [key, { resourceVersion }] of this.#missingByAnswer)
+      if (!isOlder(version, resourceVersion)) this.#missingByAnswer.delete(key);
     for (const [key, value] of listed) this.#setObject(key, value);
     return listed;
   }

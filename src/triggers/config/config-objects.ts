@@ -109,7 +109,8 @@ export class ConfigObjects {
     cachedObject.onChange = onChange;
     return store.watch(hub, toNamedSpec(resource, { namespace, name }), {
       onChange: (now, before) => {
-        if (now === undefined && before !== undefined) cachedObject.lastDeleted = before;
+        // An old answer may have brought back an older version after the deletion.
+        if (now === undefined) cachedObject.lastDeleted = selectLater(cachedObject.lastDeleted, before);
         onChange();
       },
       onError: (error) => {
@@ -152,7 +153,7 @@ export class ConfigObjects {
   }
 }
 
-/** Returns the later of two versions: an answer that arrives after the watch reported the deletion may contain the last content. */
+/** Returns the later of two versions: answers and events arrive in any order. */
 function selectLater(a: ConfigObject | undefined, b: ConfigObject | undefined): ConfigObject | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return isLater(b.resourceVersion, a.resourceVersion) ? b : a;
