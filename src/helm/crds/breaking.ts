@@ -20,8 +20,10 @@ import {
   confirmationToken,
   Deadline,
   digestJson,
+  exponentialDelay,
   oneLine,
   plainLine,
+  sleep,
 } from "../../lib/index.ts";
 import {
   objectOf,
@@ -42,6 +44,9 @@ export const CONFIRM_CRDS = "addon-operator.io/confirm-crds";
 const CHANGE_MARK = "addon-operator.io/confirmed-change";
 
 const LIST_TIMEOUT_MS = 30_000;
+/** A read may fail by chance, and a refusal stays until something changes. A conversion webhook that is broken fails each time. */
+const MAX_READS = 4;
+const READ_DELAYS = { firstMs: 1000, maxMs: 4000 };
 const MAX_NAMED_OBJECTS = 5;
 /** Limits what a message names, so that the command after it is not cut off. */
 const MAX_MESSAGE_LENGTH = 500;
@@ -192,8 +197,8 @@ async function describeLoss(
   { loss, affected }: { readonly loss: Loss; readonly affected: string[] },
   tools: CrdTools,
 ): Promise<string | undefined> {
-  const named: string[] = [];
-  const ids: string[] = [];
+  let named: string[] = [];
+  let ids: string[] = [];
   const checkObject = (object: WatchedObject): void => {
     const effect = loss.describeEffect(object);
     // The loss does not affect the object.
@@ -204,7 +209,11 @@ async function describeLoss(
     if (named.length < MAX_NAMED_OBJECTS)
       named.push(effect === "" ? fullName : `${fullName} (${oneLine(effect)})`);
   };
-  const readError = await visitObjects(toResource(spec, loss.version), checkObject, tools);
+  const startRead = (): typeof checkObject => {
+    [named, ids] = [[], []];
+    return checkObject;
+  };
+  const readError = await visitObjects(toResource(spec, loss.version), startRead, tools);
   if (readError !== undefined) {
     // The token cannot cover the objects one by one.
     affected.push(`${loss.description} unread`);
@@ -219,29 +228,32 @@ async function describeLoss(
 }
 
 /**
- * Lists all objects of a resource and passes each to a callback, page by page. Returns why not all objects could be read;
+ * Lists all objects of a resource and passes each to the callback that `startRead` returns, page by page; after a failure all of them, to another
+ * callback. Returns why not all objects could be read;
  * undefined after a success, and for a kind that is not served. A kind that may not be listed counts as one without objects:
  * otherwise an operator with the permissions of the documents could not change a CRD (docs/reference/modules.md, "CRDs that change").
  */
 async function visitObjects(
   resource: ReturnType<typeof toResource>,
-  onObject: (object: WatchedObject) => void,
+  startRead: () => (object: WatchedObject) => void,
   { client, clock, signal }: CrdTools,
 ): Promise<string | undefined> {
   const deadline = new Deadline(clock, LIST_TIMEOUT_MS, signal);
+  // `managedFields` show who still writes objects in a version that is no longer served.
+  const spec = { resource, keepManagedFields: true };
+  const options = { client, clock, signal: deadline.signal, unpaged: false };
   try {
-    await listObjects(
-      // `managedFields` show who still writes objects in a version that is no longer served.
-      { resource, keepManagedFields: true },
-      { client, clock, signal: deadline.signal, unpaged: false },
-      onObject,
-    );
-    return undefined;
-  } catch (error) {
-    signal?.throwIfAborted();
-    if (deadline.isTimedOut) return `not all in ${LIST_TIMEOUT_MS / 1000} s`;
-    if (isNotFound(error) || isForbidden(error)) return undefined;
-    return oneLine(error);
+    for (let reads = 1; ; reads++) {
+      const failure = await listObjects(spec, options, startRead()).then(
+        () => undefined,
+        (error: unknown) => ({ error }),
+      );
+      signal?.throwIfAborted();
+      if (failure === undefined || isNotFound(failure.error) || isForbidden(failure.error)) return undefined;
+      if (deadline.isTimedOut) return `not all in ${LIST_TIMEOUT_MS / 1000} s`;
+      if (reads === MAX_READS) return oneLine(failure.error);
+      await sleep(clock, exponentialDelay(reads, READ_DELAYS), deadline.signal);
+    }
   } finally {
     deadline.release();
   }
