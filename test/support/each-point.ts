@@ -233,11 +233,20 @@ export async function answerFalsely(
 ): Promise<Answered> {
   const stage = await openStage(story);
   const { proxy } = stage.pageState;
-  proxy.answer(nth(n, isRequest), answer, 1);
+  const isPoint = nth(n, isRequest);
+  let request: string | undefined;
+  const match: Match = (seen) => {
+    if (!isPoint(seen)) return false;
+    request = `${seen.method} ${seen.path} by ${seen.agent}`;
+    return true;
+  };
+  proxy.answer(match, answer, 1);
   const first = await stage.play();
   const last = await startAgain(stage, first);
-  await expectState(stage, truth, last);
-  return { isReached: proxy.due === 0, endedStart: last !== first };
+  await expectState(stage, truth, last).catch((error: Error) => {
+    throw new Error(`${request}: ${error.message}`, { cause: error.cause });
+  });
+  return { isReached: request !== undefined, endedStart: last !== first };
 }
 
 /** Resolves to the operator, or to its successor if its start ended with an error: a kubelet would start it again. */
