@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
@@ -111,4 +111,17 @@ test("--help names every setting with its variables and the values it may have",
     setting.choices?.join(", ") ?? "",
   ]);
   expect(missing.filter((name) => !help.includes(name))).toEqual([]);
+});
+
+test("the durations that pages name as defaults are those of the settings", () => {
+  const text = globSync("docs/**/*.md", { cwd: root }).map(read).join("\n");
+  const named = [...text.matchAll(/`--([a-z-]+)` \(default: (\d+ \w)/g)].map(([, flag = "", time = ""]) => [
+    flag,
+    time.replace(" ", ""),
+  ]);
+  const defaults = new Map(
+    SETTINGS.flatMap(({ flags, default: value }) => flags.map((flag) => [flag, value] as const)),
+  );
+  expect(named.length).toBeGreaterThan(2);
+  expect(named).toEqual(named.map(([flag = ""]) => [flag, defaults.get(flag)]));
 });
