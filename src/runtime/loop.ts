@@ -77,7 +77,7 @@ export class Loop {
   }
 
   async #run(): Promise<void> {
-    if (this.#isRunning || this.#abortController.signal.aborted) return;
+    if (this.#abortController.signal.aborted) return;
     this.#isRunning = true;
     this.#runCount += 1;
     this.#timers.cancel("next");

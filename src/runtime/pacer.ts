@@ -32,9 +32,8 @@ export class Pacer {
 
   /** Schedules a call of `act`, unless one is scheduled. */
   trigger(): void {
-    const { clock, act, maxIntervalMs, burstMs = 0 } = this.#options;
-    const earliestAt = Math.max(this.#startedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - burstMs);
-    const actAt = Math.min(earliestAt, this.#startedAt + maxIntervalMs);
+    const { clock, act, burstMs = 0 } = this.#options;
+    const actAt = Math.max(this.#startedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - burstMs);
     this.#timers.setUnlessRunning("next", Math.max(0, actAt - clock.monotonic()), act);
   }
 
