@@ -19,6 +19,35 @@ export async function mapInParallel<T, R>(
   return new PQueue({ concurrency: limit }).addAll(jobs);
 }
 
+/** Runs at most `limit` works at a time, in the order of their arrival. */
+export class ParallelLimit {
+  readonly #queue: PQueue;
+
+  constructor(limit: number) {
+    this.#queue = new PQueue({ concurrency: limit });
+  }
+
+  /** Runs `work` in its turn, or at once when the signal is aborted, so that it can say so. */
+  async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const begin = Promise.withResolvers<undefined>();
+    const end = Promise.withResolvers<undefined>();
+    const mayBegin = (): void => begin.resolve(undefined);
+    void this.#queue.add(() => {
+      mayBegin();
+      return end.promise;
+    });
+    if (signal.aborted) mayBegin();
+    signal.addEventListener("abort", mayBegin, { once: true });
+    try {
+      await begin.promise;
+      return await work();
+    } finally {
+      signal.removeEventListener("abort", mayBegin);
+      end.resolve(undefined);
+    }
+  }
+}
+
 /** Joins promises for a caller that awaits them only if there are any: undefined where none is pending. */
 export function whenAll(promises: readonly (Promise<void> | undefined)[]): Promise<void> | undefined {
   const pending = promises.filter((promise) => promise !== undefined);

@@ -113,15 +113,17 @@ interface HelmContext {
   /** The directory of helm's own files. */
   readonly home: string;
   readonly release: string;
+  /** Memory above which helm collects garbage, as `GOMEMLIMIT` has it. */
+  readonly goMemLimit: string;
 }
 
 /** Builds the whole environment of one helm process: isolated from the home of hooks and from other clusters. */
 export function helmEnvironment(context: HelmContext): Record<string, string> {
-  const { env, kubeconfig, managedBy, server, home, release } = context;
+  const { env, kubeconfig, managedBy, server, home, release, goMemLimit } = context;
   return {
     // helm runs are short: garbage collection below this size costs 10 % of the time of an upgrade.
     GOGC: "off",
-    GOMEMLIMIT: "256MiB",
+    GOMEMLIMIT: goMemLimit,
     ...withoutConnection(env),
     ...withoutProxy(env, server),
     // Not the home of hooks, which may write a kubeconfig there.

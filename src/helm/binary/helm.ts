@@ -9,6 +9,7 @@ import { endOrphanedProcesses, ensureTempDir, type Children, type RunResult } fr
 import { span } from "../../trace/index.ts";
 import { HelmBinary, helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./binary.ts";
 import { HelmError, extractReason } from "./helm-errors.ts";
+import { HelmPlaces } from "./memory.ts";
 import { redactHelmError } from "./reported-error.ts";
 
 /** Receives the events of work with helm; its methods are cheap and never throw. */
@@ -53,6 +54,14 @@ export interface HelmOptions {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly recorder?: HelmRecorder;
+  /** Default: as many as fit into the memory limit of this process. */
+  readonly places?: HelmPlaces;
+}
+
+/** What the helms of all namespaces have in common. */
+interface SharedByHelms {
+  readonly binary: HelmBinary;
+  readonly places: HelmPlaces;
 }
 
 export interface ReleaseOptions {
@@ -102,17 +111,19 @@ export class Helm {
   readonly #options: HelmOptions;
   readonly #home: string;
   readonly #binary: HelmBinary;
+  readonly #places: HelmPlaces;
 
-  /** `binary`: shared with another `Helm`, so that both know its version after one query. */
-  constructor(options: HelmOptions, binary?: HelmBinary) {
+  /** `shared` with another `Helm`, so that both know the version after one query, and fit into the memory together. */
+  constructor(options: HelmOptions, shared?: SharedByHelms) {
     this.#options = options;
     this.#home = join(options.tmpDir, HOME);
-    this.#binary = binary ?? new HelmBinary(options.bin, options.env["PATH"], this.#home);
+    this.#binary = shared?.binary ?? new HelmBinary(options.bin, options.env["PATH"], this.#home);
+    this.#places = shared?.places ?? options.places ?? new HelmPlaces();
   }
 
   /** The same helm for releases of a namespace, acting as `user` by impersonation if there is one. */
   forNamespace(namespace: string, user?: string): Helm {
-    return new Helm({ ...this.#options, namespace, user }, this.#binary);
+    return new Helm({ ...this.#options, namespace, user }, { binary: this.#binary, places: this.#places });
   }
 
   /** Throws ProblemError if there is no helm binary. Starts no process. */
@@ -260,12 +271,12 @@ export class Helm {
   async #runProcess(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const { children, namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
     await ensureTempDir(tmpDir, HOME);
-    await kubeconfig?.refresh();
-    const ended = await children.run({
+    const { goMemLimit } = this.#places;
+    const request = {
       file: this.#binary.locate().path,
       args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connectionArgs()])],
       cwd: this.#home,
-      env: helmEnvironment({ ...this.#options, home: this.#home, release: options.release }),
+      env: helmEnvironment({ ...this.#options, home: this.#home, release: options.release, goMemLimit }),
       // helm observes its own time limit; this later one ends a helm that hangs.
       timeoutMs: this.#timeoutMs(options) + HANG_MARGIN_MS,
       signal: options.signal,
@@ -273,6 +284,10 @@ export class Helm {
       stdoutLimit: MANIFEST_LIMIT,
       redact: this.#options.hideOf?.(options.release),
       clock,
+    };
+    const ended = await this.#places.run(options.signal, async () => {
+      await kubeconfig?.refresh();
+      return children.run(request);
     });
     const message = extractReason(ended, (stderr) => redactHelmError(stderr, { ...options, namespace }));
     const result = { ...ended, message };

@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from "vitest";
 
 import { HelmBinary, helmEnvironment } from "../../../src/helm/binary/binary.ts";
 
-const context = { managedBy: "v1-x", home: "/t/helm-home", release: "web" };
+const context = { managedBy: "v1-x", home: "/t/helm-home", release: "web", goMemLimit: "96MiB" };
 const kubeconfig = { path: "/t/kube/helm.kubeconfig", refresh: () => Promise.resolve() };
 
 it("nothing in helm's environment leads to another cluster, or around the operator's own way there", () => {
@@ -24,6 +24,7 @@ it("nothing in helm's environment leads to another cluster, or around the operat
   expect(made).toMatchObject({
     HOME: "/t/helm-home",
     KUBECONFIG: kubeconfig.path,
+    GOMEMLIMIT: "96MiB",
     HELM_QPS: "10",
     NO_PROXY: "a.example,fd00::1",
   });

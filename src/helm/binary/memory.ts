@@ -1,0 +1,49 @@
+/** How many helm processes run at once, and how much memory each may take, so that the operator and all of them fit into the limit of its Pod. */
+
+import { totalmem } from "node:os";
+
+import { ParallelLimit } from "../../lib/index.ts";
+
+const MIB = 1024 * 1024;
+/** What the operator itself takes with hundreds of modules, at most half of the limit. */
+const OPERATOR_BYTES = 256 * MIB;
+/** What helm takes without collecting garbage: less costs processor time only for charts of several MiB. */
+const HELM_BYTES = 128 * MIB;
+
+/** The share of memory of helm processes. */
+export interface HelmMemory {
+  /** Undefined = any number of them. */
+  readonly count: number | undefined;
+  /** `GOMEMLIMIT` of each, above which it collects garbage. */
+  readonly goMemLimit: string;
+}
+
+/** Divides the memory below `limit`, in bytes, where there is one. */
+export function divideMemory(limit: number | undefined): HelmMemory {
+  const left = limit === undefined ? undefined : limit - Math.min(OPERATOR_BYTES, limit / 2);
+  const count = left === undefined ? undefined : Math.max(1, Math.floor(left / HELM_BYTES));
+  const bytes = Math.min(HELM_BYTES, left ?? HELM_BYTES);
+  return { count, goMemLimit: `${Math.floor(bytes / MIB)}MiB` };
+}
+
+/** The memory limit of this process's cgroup in bytes; undefined where there is none. */
+export function readMemoryLimit(): number | undefined {
+  const limit = process.constrainedMemory();
+  return limit > 0 && limit < totalmem() ? limit : undefined;
+}
+
+/** Lets as many helm processes of this operator run at once as fit into its memory. */
+export class HelmPlaces {
+  readonly goMemLimit: string;
+  readonly #limit: ParallelLimit | undefined;
+
+  constructor({ count, goMemLimit }: HelmMemory = divideMemory(readMemoryLimit())) {
+    this.goMemLimit = goMemLimit;
+    this.#limit = count === undefined ? undefined : new ParallelLimit(count);
+  }
+
+  /** Runs `work` when there is a place for it, or at once when the signal is aborted: then it starts no process. */
+  run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    return this.#limit === undefined ? work() : this.#limit.run(signal, work);
+  }
+}
