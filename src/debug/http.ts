@@ -3,7 +3,7 @@
  * request. A follower is an operator that waits to become the leader.
  */
 
-import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
+import { oneLine, shareCalls, type Clock, type KnownSecrets } from "../lib/index.ts";
 import type { Exposition } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
@@ -61,7 +61,8 @@ interface Address {
 }
 
 /** Serves the public port. Throws ProblemError if the address cannot be used. */
-export function servePublic(address: Address, sources: PublicSources): Promise<RunningServer> {
+export function servePublic(address: Address, given: PublicSources): Promise<RunningServer> {
+  const sources = { ...given, metrics: shareRendering(given) };
   return serveReadOnly(address, sources.onError, async (request) => {
     const { path } = request;
     if (sources.page !== undefined && isPagePath(path)) return answerPage(sources.page, sources, request);
@@ -70,6 +71,18 @@ export function servePublic(address: Address, sources: PublicSources): Promise<R
     const route = ROUTES.get(path);
     return route === undefined ? NOT_FOUND : route(sources, request);
   });
+}
+
+/** For so long, in ms, a rendered text of the metrics answers further requests: rendering takes some milliseconds, and anyone may request it. */
+const METRICS_CACHE_MS = 50;
+
+/** Returns a function that renders the metrics at most every METRICS_CACHE_MS in each format. */
+function shareRendering({ clock, metrics }: PublicSources): PublicSources["metrics"] {
+  const render = {
+    plain: shareCalls(clock, METRICS_CACHE_MS, () => metrics("plain")),
+    open: shareCalls(clock, METRICS_CACHE_MS, () => metrics("open")),
+  };
+  return (exposition) => render[exposition]();
 }
 
 /** Serves only the page, so that access to it and to metrics can be granted separately. Throws as `servePublic`. */

@@ -30,18 +30,25 @@ const QUEUE: QueueView<Task> = {
 let server: RunningServer;
 let view: View;
 let mirrored: { status: number; text: string } | undefined;
+let clock: ManualClock;
+let renderCount: number;
 
 beforeEach(async () => {
   view = viewOf([]);
   mirrored = undefined;
+  clock = new ManualClock();
+  renderCount = 0;
   server = await servePublic(
     { address: "127.0.0.1", port: 0 },
     {
-      clock: new ManualClock(),
+      clock,
       secrets: new KnownSecrets(),
       view: () => view,
       queues: () => [QUEUE],
-      metrics: (exposition) => Promise.resolve(exposition === "open" ? "# EOF\n" : "own 1\n"),
+      metrics: (exposition) => {
+        renderCount += 1;
+        return Promise.resolve(exposition === "open" ? "# EOF\n" : "own 1\n");
+      },
       hookMetrics: () => Promise.resolve("hooks 1\n"),
       leaderReadiness: () => Promise.resolve(mirrored),
       onError: () => {},
@@ -78,6 +85,16 @@ it("reports a port in use in one line with a remedy", async () => {
 });
 
 describe("the HTTP port", () => {
+  it("renders /metrics once for a burst of requests, and again for the next scrape", async () => {
+    for (let request = 0; request < 20; request++) await get("/metrics");
+    expect(renderCount).toBe(1);
+    await get("/metrics", { accept: "application/openmetrics-text" });
+    expect(renderCount).toBe(2);
+    await clock.advance(100);
+    expect((await get("/metrics")).body).toBe("own 1\n");
+    expect(renderCount).toBe(3);
+  });
+
   it.each([
     [
       "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",

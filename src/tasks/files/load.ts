@@ -12,6 +12,7 @@ import { isHookCurrent } from "../hooks/execute-hook.ts";
 import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
 import { findDuplicateWebhooks } from "../reviews/hook-webhooks.ts";
+import { findTooManyBindings } from "./binding-limits.ts";
 import { findForbiddenWebhooks } from "../reviews/webhook-access.ts";
 
 /** The facts that discovery decides from. */
@@ -46,6 +47,7 @@ export async function configureModule(ports: Ports, module: Module, signal: Abor
   const problems = [
     ...loaded.problems,
     ...secondProbeProblem(hooks),
+    ...(accessOf(module.name) === undefined ? [] : findTooManyBindings(hooks)),
     ...findForbiddenWebhooks(hooks, accessOf),
     ...findDuplicateWebhooks(hooks, otherActiveHooks(ports, module), accessOf),
   ];
