@@ -476,6 +476,41 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
     },
   );
 
+  test("an object that has lost the marks of Helm goes with its release", async () => {
+    await chart("a", map("own"), map("bare"));
+    await bring("a");
+    const marks = ["meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-"];
+    await kubectl(["annotate", "cm/bare", "-n", lab.namespace, ...marks]);
+    await kubectl(["label", "cm/bare", "-n", lab.namespace, "app.kubernetes.io/managed-by-"]);
+    await remove("a");
+    expect(await Promise.all(["cm/own", "cm/bare"].map(uid))).toEqual(["", ""]);
+  });
+
+  test.runIf(which === "helm")("an object that helm could not read goes with the next run", async () => {
+    await chart("a", map("own"));
+    await bring("a");
+    const role = `apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: blind}
+rules:
+  - {apiGroups: [""], resources: [secrets], verbs: ["*"]}
+  - {apiGroups: [""], resources: [configmaps], verbs: [delete]}
+`;
+    await kubectl(["apply", "-n", lab.namespace, "-f", "-"], role);
+    await kubectl(["create", "rolebinding", "blind", "--role=blind", "--user=blind", "-n", lab.namespace]);
+    const [bin, tried] = ["helm", "tried"].map((name) => join(lab.root, name)) as [string, string];
+    const isFirst = `[ "$1" = uninstall ] && [ ! -e ${tried} ]`;
+    const script = `#!/bin/sh\n${isFirst} && touch ${tried} && set -- "$@" --kube-as-user blind\n`;
+    await writeFile(bin, `${script}exec ${cluster().bin[which]} "$@"\n`, { mode: 0o755 });
+    releases.close();
+    releases = open({ bin });
+    await releases.observed.waitUntilReady();
+    await expect(remove("a")).rejects.toThrow("helm could not read them: [ConfigMap] own");
+    expect(await uid("cm/own")).not.toBe("");
+    await remove("a");
+    expect(await uid("cm/own")).toBe("");
+  });
+
   test.runIf(once)("nothing goes while it cannot be known whose it is", async () => {
     await chart("a", map("own"));
     await bring("a");

@@ -20,6 +20,9 @@ export class HelmError extends Error {
   }
 }
 
+/** helm 4.3 has uninstalled a release, but left objects that it could not read. The record says that they are gone. */
+export class UnreadObjectsError extends HelmError {}
+
 /** What helm reports if the API server, or a webhook of another owner, does not answer, in the words of Go and of Kubernetes. */
 const NO_ANSWER =
   /connection refused|connection reset by peer|broken pipe|no such host|network is unreachable|no route to host|i\/o timeout|TLS handshake timeout|http2: (?:client|server|Transport)|unexpected EOF|: EOF$|currently unable to handle the request|not return a response in the time allotted|failed calling webhook|etcdserver: |leader changed|too many requests|\bUnauthorized$|the server has asked for the client to provide credentials|unable to retrieve the complete list of server APIs/im;

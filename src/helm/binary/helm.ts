@@ -8,7 +8,7 @@ import { objectOf, objectsIn, asString, type HelmOverrides, type JsonObject } fr
 import { endOrphanedProcesses, ensureTempDir, type Children, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
 import { HelmBinary, helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./binary.ts";
-import { HelmError, extractReason } from "./helm-errors.ts";
+import { HelmError, UnreadObjectsError, extractReason } from "./helm-errors.ts";
 import { HelmPlaces } from "./memory.ts";
 import { redactHelmError } from "./reported-error.ts";
 
@@ -98,6 +98,12 @@ type CommandOptions = ReleaseOptions & Partial<Pick<ChartOptions, "chartDir" | "
 
 /** Part of helm's message if the server does not serve a kind of the chart; helm has no exit code for that. */
 export const UNKNOWN_KIND = "ensure CRDs are installed first";
+
+/**
+ * Part of what helm 4.3 prints when it uninstalls a release, with exit code 0. It reads the owner of each object, and leaves those
+ * objects that it cannot read. Their names and the errors follow.
+ */
+const UNREAD_OBJECTS = "resource(s) were not deleted because their ownership could not be verified:";
 
 /** Time after SIGTERM in which helm marks its release failed. */
 const GRACE_MS = 20_000;
@@ -205,10 +211,17 @@ export class Helm {
     await this.#run("rollback", args, options);
   }
 
-  /** `helm uninstall --keep-history`. */
+  /** `helm uninstall --keep-history`. Throws UnreadObjectsError if helm succeeds but leaves objects that it could not read. */
   async uninstall(options: ReleaseOptions): Promise<void> {
     const args = [options.release, "--keep-history", ...this.#timeoutArgs(options)];
-    await this.#run("uninstall", args, options);
+    const result = await this.#run("uninstall", args, options);
+    const [, unread] = result.stdout.split(UNREAD_OBJECTS, 2);
+    if (unread === undefined) return;
+    const objects = unread.split("\n").filter((line) => line.startsWith("["));
+    const stderr = `Error: objects are not deleted, because helm could not read them: ${objects.join("; ")}`;
+    const failed: RunResult = { ...result, outcome: "failed", stderr };
+    const message = this.#describeFailure(failed, options);
+    throw new UnreadObjectsError(`uninstall ${options.release}`, { ...failed, message });
   }
 
   #timeoutArgs(options: ReleaseOptions): string[] {
@@ -289,8 +302,7 @@ export class Helm {
       await kubeconfig?.refresh();
       return children.run(request);
     });
-    const message = extractReason(ended, (stderr) => redactHelmError(stderr, { ...options, namespace }));
-    const result = { ...ended, message };
+    const result = { ...ended, message: this.#describeFailure(ended, options) };
     logger.debug("Ran helm", {
       verb,
       release: options.release,
@@ -302,6 +314,12 @@ export class Helm {
       this.#options.recorder?.ran({ release: options.release, operation, seconds: result.durationMs / 1000 });
     if (result.outcome === "succeeded") return result;
     throw new HelmError(`${verb} ${options.release}`.trim(), withAbortReason(result, options.signal));
+  }
+
+  /** The reason of a failure in one line, without secrets. */
+  #describeFailure(ended: RunResult, options: CommandOptions): string {
+    const { namespace } = this.#options;
+    return extractReason(ended, (stderr) => redactHelmError(stderr, { ...options, namespace }));
   }
 
   /** Arguments for the connection to the API server; none if helm works without a cluster. */

@@ -144,6 +144,14 @@ export async function claimObject(
   await mergePatch(tools.client, object.target, { body: { metadata }, signal: how.signal });
 }
 
+/** Whether an object has the label and the annotations by which helm recognizes an object of a release. */
+export function isMarked({ labels, annotations }: LiveObject, { release, namespace }: Owner): boolean {
+  const marks = helmMetadata(release, namespace);
+  const has = (found: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>>): boolean =>
+    Object.entries(wanted).every(([key, value]) => found[key] === value);
+  return has(labels, marks.labels) && has(annotations, marks.annotations);
+}
+
 /**
  * Whether a module has the permission to change an object: without it, the object must not be handed over to the module's release. Always
  * true of a module without a ServiceAccount of its own, and of an object that does not exist. Throws ApiError, ConnectionError.

@@ -23,6 +23,7 @@ import { readOtherOwner } from "./live-objects.ts";
 import {
   MAX_PARALLEL_REQUESTS,
   claimObject,
+  isMarked,
   KEEP,
   readLiveObject,
   mayChangeObject,
@@ -45,7 +46,8 @@ export async function retainBeforeRemoval(
   const [manifest = "", ...hooks] = await tools.store.readManifests(meta, signal);
   const run = { verb: "delete", hooks: listHookObjects(hooks.flatMap(parseDocuments)) } as const;
   await refuseHookReplacements(tools, { module, signal }, run);
-  await retainObjects(tools, meta, { objects: listObjectRefs(parseDocuments(manifest)), signal });
+  const objects = listObjectRefs(parseDocuments(manifest));
+  await retainObjects(tools, meta, { objects, signal, isRemoval: true });
 }
 
 /**
@@ -66,15 +68,20 @@ export async function retainBeforeUpgrade(
   }
 }
 
+interface Retention {
+  /** The recorded objects that helm is about to delete. */
+  readonly objects: readonly ObjectRef[];
+  readonly signal: AbortSignal | undefined;
+  /** With an uninstallation, and not with an upgrade. */
+  readonly isRemoval?: boolean;
+}
+
 /**
  * Removes objects that must stay from the record of a revision. An object stays if another module is about to apply it, another release
- * has adopted it, or it has the policy `keep`.
+ * has adopted it, or it has the policy `keep`. Before a removal, restores the marks of the others: helm 4.3 deletes no object without
+ * them when it uninstalls a release, and other versions of helm do.
  */
-async function retainObjects(
-  tools: Reconciler,
-  meta: ReleaseMeta,
-  check: { readonly objects: readonly ObjectRef[]; readonly signal: AbortSignal | undefined },
-): Promise<void> {
+async function retainObjects(tools: Reconciler, meta: ReleaseMeta, check: Retention): Promise<void> {
   const pendingOwners = await tools.findPendingOwners(check.signal);
   const checked = await mapInParallel(MAX_PARALLEL_REQUESTS, check.objects, async (object) => {
     const why = await explainRetention(object);
@@ -110,6 +117,9 @@ async function retainObjects(
     if (live === undefined) return undefined;
     if (owner !== undefined) return `it belongs to the release ${owner.namespace}/${owner.release} now`;
     const isKept = live.annotations[RESOURCE_POLICY]?.trim() === KEEP;
-    return isKept ? `it is annotated ${RESOURCE_POLICY}: ${KEEP}` : undefined;
+    if (isKept) return `it is annotated ${RESOURCE_POLICY}: ${KEEP}`;
+    if (check.isRemoval === true && !isMarked(live, self))
+      await claimObject(tools, live, { release: meta.name, signal: check.signal });
+    return undefined;
   }
 }

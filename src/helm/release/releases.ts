@@ -7,8 +7,8 @@ import type { Discovery } from "../../kube/index.ts";
 import type { Module, OnFailure } from "../../model/index.ts";
 import { ModuleTools, type ModuleAccounts } from "../module-tools.ts";
 import { ChartPrefetcher, type UpcomingModule } from "../chart-prefetcher.ts";
-import { ForeignReleaseError, UnseenError } from "../binary/helm-errors.ts";
-import { Helm, type HelmOptions } from "../binary/helm.ts";
+import { ForeignReleaseError, UnreadObjectsError, UnseenError } from "../binary/helm-errors.ts";
+import { Helm, type HelmOptions, type ReleaseOptions } from "../binary/helm.ts";
 import { cacheCapabilities, ChartReader } from "../chart/chart.ts";
 import type { CrdRequest, CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
@@ -240,7 +240,7 @@ export class Releases {
 
   /**
    * Uninstalls a release with `helm uninstall --keep-history`, after objects that must stay are protected. Does nothing if the release
-   * is deleted or uninstalled already. Throws ForeignReleaseError, UnseenError, and as `retainBeforeRemoval`.
+   * is deleted or uninstalled already. Throws ForeignReleaseError, UnseenError, HelmError, and as `retainBeforeRemoval`.
    */
   async uninstall(
     { name, helm }: Pick<Module, "name" | "helm">,
@@ -271,7 +271,7 @@ export class Releases {
         isMissing,
       };
       await withHookWatch(watched, (end) =>
-        tools.helm.uninstall({ release: name, overrides: helm, signal: end }),
+        this.#runUninstall(tools, { release: name, overrides: helm, signal: end }),
       );
     } finally {
       // Also after an abort: later decisions depend on the record that helm left.
@@ -281,6 +281,18 @@ export class Releases {
     if (remaining !== undefined && remaining.status !== "uninstalled")
       throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
     await this.#checkLeftovers(tools, remaining ?? meta);
+  }
+
+  /** Runs helm, and marks a release failed whose objects helm left: the next run would skip an uninstalled release. */
+  async #runUninstall({ helm }: Reconciler, options: ReleaseOptions): Promise<void> {
+    try {
+      await helm.uninstall(options);
+    } catch (error) {
+      const left =
+        error instanceof UnreadObjectsError ? await this.store.refresh(options.release) : undefined;
+      if (left !== undefined) await this.store.markFailed(left, oneLine(error));
+      throw error;
+    }
   }
 
   /**
