@@ -1,17 +1,18 @@
-// The integration tests on the oldest and the newest Kubernetes, with both helms, the oldest and the newest jq of this
+// The integration tests on the oldest, the previous and the newest Kubernetes, with both helms, the oldest and the newest jq of this
 // machine, and busybox in place of `sh`; those of filters with every jq. What came of it is written into
 // docs/get-started/install.md.
 //   npm run test:compat                        all rows
 //   npm run test:compat -- --row 1,2           some of them
 //   npm run test:compat -- --files helm,plan   only files with these words in their names
 //   npm run test:compat -- --kubernetes 1.33.4 other versions
+//   npm run test:compat -- --kubernetes next   the newest one after those, a pre-release too; writes nothing
 //   npm run test:compat -- --world DIR...      modules and hooks of others (compat/world.mjs)
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { findJqs, findShells } from "./compat/found.mjs";
-import { serverEnv } from "./compat/kubernetes.mjs";
-import { optionsOf, rowsOf } from "./compat/plan.mjs";
+import { publishedVersions, serverEnv } from "./compat/kubernetes.mjs";
+import { NEXT, compareVersions, findNext, optionsOf, rowsOf } from "./compat/plan.mjs";
 import { withResults } from "./compat/table.mjs";
 import { say } from "./setup/progress.mjs";
 import { modernNode } from "./setup/tools.mjs";
@@ -23,7 +24,9 @@ const totals = { passed: 0, failed: 0 };
 const env = testEnv();
 
 async function main() {
-  const { kubernetes, rows: wanted, files } = optionsOf(process.argv.slice(2), compatible);
+  const { kubernetes: named, rows: wanted, files } = optionsOf(process.argv.slice(2), compatible);
+  const kubernetes = await withNext(named);
+  if (kubernetes.length === 0) return;
   const jqs = findJqs();
   const { shells, missing } = findShells();
   if (jqs.length === 1) say(`only ${jqs[0].version} was found; TEST_JQ=PATH:PATH names more`);
@@ -37,6 +40,15 @@ async function main() {
   await bundle();
   await filters(jqs);
   for (const row of chosen) await integration(row, { files, servers });
+}
+
+/** The versions, with the number of the next one, or without it where nothing newer is published. */
+async function withNext(named) {
+  if (!named.includes(NEXT)) return named;
+  const next = findNext(await publishedVersions(), compatible.newest);
+  say(next ? `next is Kubernetes ${next}` : `no version after ${compatible.newest} is published`);
+  const others = named.filter((version) => version !== NEXT);
+  return next ? [...others, next].toSorted(compareVersions) : others;
 }
 
 /** Both kinds of run use the program that users run. */
@@ -68,7 +80,7 @@ async function integration({ kubernetes, helm, jq, sh }, { files, servers }) {
     const tests = files.length === 0 ? "all" : files.join(", ");
     const day = new Date().toISOString().slice(0, 10);
     const result = { kubernetes, helm: helmVersion, jq: jq.version, sh: sh.name, tests, passed, failed, day };
-    writeFileSync(page, withResults(readFileSync(page, "utf8"), [result]));
+    if (!kubernetes.includes("-")) writeFileSync(page, withResults(readFileSync(page, "utf8"), [result]));
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }

@@ -1,5 +1,6 @@
 // API server and controller manager of any version of Kubernetes: from its release site, else built with Go.
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { download } from "../setup/download.mjs";
@@ -19,6 +20,15 @@ export async function serverEnv(version, env = process.env) {
   const paths = version === versions.kubernetes ? tools(env, serverTools) : await fetched(version, env);
   await Promise.all(serverTools.map((tool) => mustBe(paths[tool], version)));
   return toolsEnv(paths);
+}
+
+/** The versions of Kubernetes that the Go module proxy lists, such as `v1.38.0-beta.0`. */
+export async function publishedVersions(env = process.env) {
+  const go = findGo(env);
+  if (!go) throw new Error("There is no Go on this machine to ask for the versions of Kubernetes.");
+  const args = ["list", "-m", "-versions", "-json", "k8s.io/kubernetes"];
+  const { stdout } = await execa(go, args, { cwd: tmpdir(), env, extendEnv: false });
+  return JSON.parse(stdout).Versions;
 }
 
 /** Both by their paths. */

@@ -13,6 +13,9 @@ export function rowsOf(what: {
 }): Row[];
 export function optionsOf(
   args: readonly string[],
-  compatible: { oldest: string; newest: string },
+  compatible: { oldest: string; previous: string; newest: string },
 ): { kubernetes: string[]; rows: number[]; files: string[] };
+/** In place of a version: the newest one after those that are supported. */
+export declare const NEXT: "next";
+export function findNext(published: readonly string[], newest: string): string | undefined;
 export function compareVersions(a: string, b: string): number;

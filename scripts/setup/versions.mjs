@@ -3,10 +3,10 @@ import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-export const versions = { kubernetes: "1.36.2", etcd: "3.6.14", helm: "4.2.4", helm3: "3.21.0" };
+export const versions = { kubernetes: "1.37.0", etcd: "3.7.0", helm: "4.3.0", helm3: "3.22.0" };
 
-/** The oldest and the newest Kubernetes that the program is for: what `npm run test:compat` runs the tests on. */
-export const compatible = { oldest: "1.30.14", newest: versions.kubernetes };
+/** The oldest and the newest Kubernetes that the program is for, and the one before: what `npm run test:compat` runs the tests on. */
+export const compatible = { oldest: "1.30.14", previous: "1.36.2", newest: versions.kubernetes };
 
 /** The tools by the name of their file in the cache. */
 export const toolNames = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "helm", "helm3"];

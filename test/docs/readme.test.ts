@@ -28,9 +28,11 @@ test("the badges are true", () => {
 });
 
 test("says of Kubernetes what the tests of compatibility run", () => {
-  const { oldest, newest } = compatible;
+  const { oldest, previous, newest } = compatible;
   expect(readme).toContain(`supports Kubernetes ${minor(oldest)} to ${minor(newest)},`);
-  expect(readme).toContain(`tests run on Kubernetes ${minor(oldest)} and ${minor(newest)}.`);
+  expect(readme).toContain(
+    `tests run on Kubernetes ${minor(oldest)}, ${minor(previous)}, and ${minor(newest)}.`,
+  );
 });
 
 test("leads with what a release publishes, then with a clone and a developer's first minutes", () => {

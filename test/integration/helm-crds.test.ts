@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { rootCertificates } from "node:tls";
 import { execa } from "execa";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 import { ensureCrds } from "../../src/helm/index.ts";
 import { connect } from "../../src/kube/index.ts";
@@ -13,6 +13,8 @@ import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/lib/index.ts";
 import { ProblemError } from "../../src/model/index.ts";
 import { cluster } from "../support/cluster.ts";
+import { FaultProxy } from "../support/fault-proxy.ts";
+import type { Seen } from "../support/fault-proxy.ts";
 
 let dir: string;
 let client: KubeClient;
@@ -252,6 +254,12 @@ describe("crds/ that would break objects that live", () => {
       const own = command.replaceAll("kubectl ", `${bin.kubectl} --kubeconfig=${kubeconfig} `);
       await execa("bash", ["-c", `set -o pipefail; ${own}`]);
     };
+    const proxy = await FaultProxy.open(cluster().kubeconfig);
+    onTestFinished(() => proxy.close());
+    const isMigration = ({ path }: Seen): boolean => path === "/apis/storagemigration.k8s.io";
+    proxy.answer(isMigration, { status: 404, reason: "NotFound" }, Infinity);
+    await client.close();
+    client = connect({ kubeConfig: proxy.kubeconfig, userAgent: "test", logger: silentLogger });
     await apply(inVersions("v1"));
     await cluster().apply(thing("kept", { size: "large" }));
     const { message, token } = await refusal(inVersions(undefined));

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { findJqs, findShells } from "../../scripts/compat/found.mjs";
-import { mustBe, serverEnv, standAlone } from "../../scripts/compat/kubernetes.mjs";
-import { compareVersions, optionsOf, rowsOf } from "../../scripts/compat/plan.mjs";
+import { mustBe, publishedVersions, serverEnv, standAlone } from "../../scripts/compat/kubernetes.mjs";
+import { compareVersions, findNext, optionsOf, rowsOf } from "../../scripts/compat/plan.mjs";
 import { rowsIn, withResults } from "../../scripts/compat/table.mjs";
 import { findUnits, isOtherScript } from "../../scripts/compat/units.mjs";
 import { compatible, versions } from "../../scripts/setup/versions.mjs";
@@ -52,14 +52,20 @@ describe("the rows that are run", () => {
     expect(rowsOf({ kubernetes, jqs: [gojq], shells })).toHaveLength(4);
   });
 
+  test("have each Kubernetes between the oldest and the newest in one", () => {
+    const rows = rowsOf({ kubernetes: ["1.30.14", "1.35.4", "1.36.2"], jqs: [old!, young!], shells });
+    expect(rows.slice(0, 4)).toEqual(rowsOf({ kubernetes, jqs: [old!, young!], shells }));
+    expect(rows.slice(4)).toEqual([{ kubernetes: "1.35.4", helm: "helm", jq: young, sh: shells[0] }]);
+  });
+
   test("of one version of Kubernetes are two", () => {
     const rows = rowsOf({ kubernetes: ["1.33.1"], jqs: [old!], shells: [shells[0]!] });
     expect(rows.map(({ helm }) => helm)).toEqual(["helm3", "helm"]);
   });
 
-  test("are of the oldest and the newest version, with every test, unless one says otherwise", () => {
+  test("are of the oldest, the previous and the newest version, with every test, unless one says otherwise", () => {
     expect(optionsOf([], compatible)).toEqual({
-      kubernetes: [compatible.oldest, versions.kubernetes],
+      kubernetes: [compatible.oldest, compatible.previous, versions.kubernetes],
       rows: [],
       files: [],
     });
@@ -72,12 +78,20 @@ describe("the rows that are run", () => {
   });
 
   test.each([
-    [["--kubernetes", "v1.30"], "--kubernetes v1.30: versions are written 1.30.14"],
-    [["--row", "6"], "--row 6: there are rows 1 to 5"],
+    [["--kubernetes", "v1.30"], "--kubernetes v1.30: versions are written 1.30.14 or 1.38.0-beta.0"],
+    [["--row", "7"], "--row 7: there are rows 1 to 6"],
     [["--files"], "argument missing"],
     [["--fast", "1"], "Unknown option '--fast'"],
   ])("%j is refused", (args, message) => {
     expect(() => optionsOf(args, compatible)).toThrow(message);
+  });
+
+  test("the next version is the newest one of a later minor version, a pre-release too", () => {
+    expect(optionsOf(["--kubernetes", "next,1.38.0-beta.0"], compatible).kubernetes).toContain("next");
+    const published = ["v1.37.2", "v1.38.0-beta.0", "v1.38.0-alpha.2", "v1.9.1"];
+    expect(findNext(published, "1.37.0")).toBe("1.38.0-beta.0");
+    expect(findNext([...published, "v1.38.0"], "1.37.0")).toBe("1.38.0");
+    expect(findNext(published, "1.38.0")).toBeUndefined();
   });
 
   test("versions are ordered by their numbers", () => {
@@ -146,6 +160,11 @@ describe("servers of another version", () => {
     expect(existsSync(join(dir, "addon-operator", "setup.lock"))).toBe(false);
   });
 
+  test("are those that the Go module proxy lists", async () => {
+    saying("go", '{"Path": "k8s.io/kubernetes", "Versions": ["v1.37.2", "v1.38.0-beta.0"]}');
+    expect(await publishedVersions({ PATH: dir })).toEqual(["v1.37.2", "v1.38.0-beta.0"]);
+  });
+
   test("are built from modules as they are published", () => {
     const go = `module k8s.io/kubernetes
 replace (
@@ -175,13 +194,12 @@ describe("docs/get-started/install.md", () => {
     expect(() => withResults("a page", [])).toThrow("the page has no <!-- made by");
   });
 
-  test("has the oldest and the newest Kubernetes with both helms, and nothing failed", () => {
+  test("has the oldest and the newest Kubernetes with both helms, the previous one, and nothing failed", () => {
     const cells = rowsIn(page).map((row) => row.split("|").map((cell) => cell.trim()));
     const tested = new Set(cells.map(([, kubernetes, helm = ""]) => `${kubernetes} with helm ${helm[0]}`));
-    const { oldest, newest } = compatible;
-    expect(tested).toEqual(
-      new Set([oldest, newest].flatMap((each) => [`${each} with helm 3`, `${each} with helm 4`])),
-    );
+    const { oldest, previous, newest } = compatible;
+    const both = [oldest, newest].flatMap((each) => [`${each} with helm 3`, `${each} with helm 4`]);
+    expect(tested).toEqual(new Set([...both, `${previous} with helm 4`]));
     expect(cells.map((row) => row[7])).toEqual(cells.map(() => "0"));
   });
 });
