@@ -2,7 +2,16 @@ import { isDeepStrictEqual } from "node:util";
 
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { cpSync, mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -58,6 +67,20 @@ it("the CRD that the lock follows is recorded although the API server fails at f
 });
 
 describe("a disk", () => {
+  it("on which the directory of modules cannot be written is tried again, without an edit or a check", async () => {
+    const lab = await running();
+    const dir = join(lab.dir, "modules");
+    renameSync(dir, `${dir}-away`);
+    writeFileSync(dir, "");
+    lab.source({ web: { version: "1.4.2", order: 7 } } as never);
+    await lab.pass(10_000);
+    rmSync(dir);
+    renameSync(`${dir}-away`, dir);
+    expect(readdirSync(dir)).not.toContain("007-web");
+    await lab.pass(MINUTE, () => readdirSync(dir).includes("007-web"));
+    expect(readdirSync(dir)).toContain("007-web");
+  });
+
   it("has no more than --sources-max", async () => {
     const lab = await running();
     await lab.push("1.5.0", { files: filesWith("1.5.0", 2_000_000) });
