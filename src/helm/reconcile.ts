@@ -25,6 +25,7 @@ import {
 import { explainImmutableFields } from "./objects/immutable-fields.ts";
 import { adoptExistingObjects, isExistingObjectError } from "./objects/ownership.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
+import { deleteLeftObjects } from "./objects/left-objects.ts";
 import { retainBeforeUpgrade } from "./objects/retain.ts";
 import { findComparedRevisions, RELEASE_LABELS } from "./release/revisions.ts";
 import { ChartChangedError, renderManifestsFromCopy, withUpgradeOptions } from "./rendering.ts";
@@ -148,19 +149,22 @@ async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart)
       ...labels,
       ...buildRevisionLabels(reconciliation, rendered?.checksum, release === undefined),
     };
+    const { name } = reconciliation.request.module;
+    let recorded: readonly ObjectRef[] = [];
     try {
-      await runWithHookWatch(reconciliation, (signal) =>
-        installOrUpgrade(reconciliation, { ...options, labels: allLabels, historyMax, signal }, rendered),
-      );
+      await runWithHookWatch(reconciliation, async (signal) => {
+        const upgradeOptions = { ...options, labels: allLabels, historyMax, signal };
+        recorded = await installOrUpgrade(reconciliation, upgradeOptions, rendered);
+      });
     } catch (error) {
       // `countFailure` throws the error unless the release has to be rolled back now.
       return rollBackAndDescribe(reconciliation, await countFailure(reconciliation, error));
     }
     const { store, deferredLabels } = reconciliation.tools;
-    const { name } = reconciliation.request.module;
     // Before the watch reports it, and to notice a helm binary that worked with another cluster.
     await store.readDeployedRevision(name, (release?.revision ?? 0) + 1);
     store.requireNewRevision(name, "upgrade", release);
+    await deleteLeftObjects(reconciliation.tools, name, { recorded, signal: reconciliation.request.signal });
     if (rendered === undefined) deferredLabels.schedule(name);
     await markIncompleteRevision(reconciliation);
     return { action: release === undefined || release.status === "uninstalled" ? "installed" : "upgraded" };
@@ -190,24 +194,27 @@ async function runWithHookWatch(
 
 /**
  * Installs or upgrades a release with helm. Before that, protects objects that helm must neither delete nor replace. Repairs the
- * release's records after known errors of helm, and tries again. `rendered` is the chart's rendering, if there is one already.
+ * release's records after known errors of helm, and tries again. `rendered` is the chart's rendering, if there is one already. Returns the
+ * recorded objects that helm may have deleted.
  */
 async function installOrUpgrade(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
   rendered: RenderedChart | undefined,
-): Promise<void> {
+): Promise<ObjectRef[]> {
   const { tools, request } = reconciliation;
   const rendering = rendered ?? (await findReusableRendering(reconciliation));
   const { objects, hooks } = rendering ?? (await renderContent(reconciliation, options));
   const problem = findOwnCrd([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
   if (problem !== undefined) throw new UnusableChartError(problem);
   // Without a rendering, it checks all recorded objects, because helm may delete any of them.
-  await retainBeforeUpgrade(tools, options.release, { rendered: rendering?.objects, signal: request.signal });
+  const next = { rendered: rendering?.objects, signal: request.signal };
+  const recorded = await retainBeforeUpgrade(tools, options.release, next);
   for (let repairs = 0; ; repairs += 1) {
     const verb = await prepareHelmRun(reconciliation, options, hooks);
     try {
-      return await upgradeAndAdopt(reconciliation, options);
+      await upgradeAndAdopt(reconciliation, options);
+      return recorded;
     } catch (error) {
       if (repairs === MAX_REPAIRS || !(error instanceof HelmError)) throw error;
       const listWanted = () => rendering?.objects ?? renderObjects(reconciliation, options);

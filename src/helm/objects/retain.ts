@@ -52,20 +52,24 @@ export async function retainBeforeRemoval(
 
 /**
  * Call it before an upgrade or a rollback, in which helm deletes recorded objects that the new manifest lacks. `next.rendered` are the
- * objects of the new manifest; without them, all recorded objects are checked.
+ * objects of the new manifest; without them, all recorded objects are checked. Returns the objects that it has checked, for
+ * `deleteLeftObjects`.
  */
 export async function retainBeforeUpgrade(
   tools: Reconciler,
   release: string,
   next: { readonly rendered: readonly ObjectRef[] | undefined; readonly signal: AbortSignal },
-): Promise<void> {
+): Promise<ObjectRef[]> {
+  const checked: ObjectRef[] = [];
   const renderedKeys = new Set(next.rendered?.map(resourceKey));
   // helm compares the new manifest with one or two earlier revisions.
   for (const meta of findComparedRevisions(tools.store.revisions(release))) {
     const { objects } = await tools.store.readSummary(meta);
     const dropped = objects.filter((object) => !renderedKeys.has(resourceKey(object)));
     if (dropped.length > 0) await retainObjects(tools, meta, { objects: dropped, signal: next.signal });
+    checked.push(...dropped);
   }
+  return checked;
 }
 
 interface Retention {

@@ -10,6 +10,7 @@ import { HelmError, isMissingAnswer, HookObjectError } from "../binary/helm-erro
 import { withoutSecretValues } from "../binary/reported-error.ts";
 import { forgetGoneKinds } from "../objects/gone-kinds.ts";
 import { refuseHookReplacements } from "../objects/hook-objects.ts";
+import { deleteLeftObjects } from "../objects/left-objects.ts";
 import { retainBeforeUpgrade } from "../objects/retain.ts";
 import { summarize, type ReleaseRecord } from "../release/record.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
@@ -148,7 +149,7 @@ async function rollBackTo(
   await forgetGoneKinds(tools, { release: name, revisions: [...new Set(revisions)], signal });
   const { objects, hooks, applyMethod } = await summarize(await store.readRecord(goodRevision, signal));
   await refuseHookReplacements(tools, request, { verb: "rollback", hooks });
-  await retainBeforeUpgrade(tools, name, { rendered: objects, signal });
+  const recorded = await retainBeforeUpgrade(tools, name, { rendered: objects, signal });
   logger.warn("Rolling a release back", {
     release: name,
     from: rejectedRevision.revision,
@@ -165,6 +166,7 @@ async function rollBackTo(
     logger.debug("Rolled back", { release: name, ms: Math.round(clock.monotonic() - startedAt) });
   }
   store.requireNewRevision(name, "rollback", before);
+  await deleteLeftObjects(tools, name, { recorded, signal });
 }
 
 /** Describes a refusal for people: which revision failed and why, which one is installed instead, and how to try again. */

@@ -1,0 +1,60 @@
+import { expect, test } from "vitest";
+
+import { deleteLeftObjects } from "../../../src/helm/objects/left-objects.ts";
+import type { Reconciler } from "../../../src/helm/types.ts";
+import { CONFIG_MAPS } from "../../../src/kube/index.ts";
+import { fake } from "../../kube/fixture.ts";
+import { keepLog, type LoggedLine } from "../../support/logged.ts";
+
+const PATH = "/api/v1/namespaces/ops/configmaps/old";
+const OWN = { "meta.helm.sh/release-name": "app", "meta.helm.sh/release-namespace": "ops" };
+const ref = (name: string, apiVersion = "v1", namespace?: string) => ({
+  apiVersion,
+  kind: "ConfigMap",
+  name,
+  namespace,
+});
+
+async function leave(
+  metadata: object | undefined,
+  installed = [ref("new")],
+): Promise<{ deleted: number; log: string }> {
+  const { api, client } = await fake();
+  const logged: LoggedLine[] = [];
+  if (metadata !== undefined)
+    api.on(`GET ${PATH}`, { json: { metadata: { name: "old", uid: "u", ...metadata } } });
+  api.on(`DELETE ${PATH}`, { json: {} });
+  const tools = {
+    client,
+    namespace: "ops",
+    discovery: { resolve: () => Promise.resolve({ ...CONFIG_MAPS, verbs: ["get", "delete"] }) },
+    logger: keepLog(logged),
+    store: { get: () => ({}), readSummary: () => Promise.resolve({ objects: installed }) },
+  } as unknown as Reconciler;
+  const { signal } = new AbortController();
+  await deleteLeftObjects(tools, "app", { recorded: [ref("old"), ref("new")], signal });
+  return { deleted: api.count(`DELETE ${PATH}`), log: JSON.stringify(logged) };
+}
+
+test("an object that helm left is deleted, and the log says so", async () => {
+  const { deleted, log } = await leave({ annotations: OWN });
+  expect(deleted).toBe(1);
+  expect(log).toContain("An object that helm left is deleted");
+});
+
+test.each([
+  ["is gone", undefined],
+  ["belongs to another release", { annotations: { ...OWN, "meta.helm.sh/release-name": "other" } }],
+  ["belongs to nobody", { annotations: {} }],
+  ["must be kept", { annotations: { ...OWN, "helm.sh/resource-policy": "keep" } }],
+  ["is being deleted", { annotations: OWN, deletionTimestamp: "2026-01-01T00:00:00Z" }],
+])("an object that %s is left alone", async (_, metadata) => {
+  expect(await leave(metadata)).toEqual({ deleted: 0, log: "[]" });
+});
+
+test.each([
+  ["another version", ref("old", "v2")],
+  ["its namespace", ref("old", "v1", "ops")],
+])("an object that the installed revision names with %s is left alone", async (_, object) => {
+  expect((await leave({ annotations: OWN }, [object])).deleted).toBe(0);
+});
