@@ -2,11 +2,18 @@
 
 import { createHash } from "node:crypto";
 
-import { oneLine, type Clock, type Logger } from "../../lib/index.ts";
+import { exponentialDelay, oneLine, sleep, type Clock, type Logger } from "../../lib/index.ts";
 import { describeAccount, userOf, type Account } from "../../model/index.ts";
-import { ApiError, ignoreNotFound, isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
+import {
+  ApiError,
+  ignoreNotFound,
+  isAlreadyExists,
+  isConflict,
+  isForbidden,
+  isNotFound,
+} from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
-import { create, remove } from "../client/verbs.ts";
+import { create, remove, type Target } from "../client/verbs.ts";
 import {
   MANAGED_BY_OPERATOR,
   RUN_SECRET_PREFIX,
@@ -23,6 +30,7 @@ const LIFETIME_S = 600;
 const FRESH_FRACTION = 0.5;
 /** Time limit of a revocation: the operator does not stop before its tokens are revoked or this time has passed. */
 const REVOCATION_TIMEOUT_MS = 10_000;
+const REVOCATION_DELAYS = { firstMs: 500, maxMs: 4000 };
 /** A run that ends while more tokens are being revoked waits until one of them is. */
 const MAX_PARALLEL_REVOCATIONS = 8;
 
@@ -100,12 +108,12 @@ export class RunTokens {
    * run again. Call it before the first run, which waits until its Secret is deleted.
    */
   revokeFormer(owners: readonly TokenOwner[]): void {
-    const { client, operator, logger } = this.#options;
+    const { client, clock, operator, logger } = this.#options;
     for (const owner of owners) {
       const key = keyOf(owner);
       const { module, account } = owner;
       const target = { resource: SECRETS, namespace: account.namespace, name: secretNameOf(owner, operator) };
-      const revoking: Promise<unknown> = remove(client, target, { timeoutMs: REVOCATION_TIMEOUT_MS })
+      const revoking: Promise<unknown> = revokeSecret({ client, clock }, target)
         .catch((error: unknown) => {
           if (!isNotFound(error))
             logger.debug("A former token cannot be revoked", { module, error: oneLine(error) });
@@ -174,8 +182,7 @@ class RunToken {
     if (secret === undefined) return;
     const { name, uid } = secret.metadata;
     const target = { resource: SECRETS, namespace: this.#owner.account.namespace, name };
-    const options = { preconditions: { uid }, timeoutMs: REVOCATION_TIMEOUT_MS };
-    await remove(this.#options.client, target, options).catch((error: unknown) => {
+    await revokeSecret(this.#options, target, { uid }).catch((error: unknown) => {
       // The Secret is deleted already (404), or the name belongs to a newer Secret (409, because the uid differs).
       if (!isNotFound(error) && !isConflict(error)) this.#reportProblem(error);
     });
@@ -263,6 +270,29 @@ class RunToken {
       module,
       error: reason,
     });
+  }
+}
+
+/**
+ * Deletes the Secret of a run, which revokes its token. A request that fails, which leaves a token that works, is repeated while there is time.
+ * Throws the last error.
+ */
+async function revokeSecret(
+  { client, clock }: Pick<RunTokensOptions, "client" | "clock">,
+  target: Target,
+  preconditions: { readonly uid?: string } = {},
+): Promise<void> {
+  const endsAt = clock.monotonic() + REVOCATION_TIMEOUT_MS;
+  for (let tries = 1; ; tries++) {
+    try {
+      const timeoutMs = endsAt - clock.monotonic();
+      return void (await remove(client, target, { preconditions, timeoutMs }));
+    } catch (error) {
+      const isFinal = isNotFound(error) || isConflict(error) || isForbidden(error);
+      const delayMs = exponentialDelay(tries, REVOCATION_DELAYS);
+      if (isFinal || clock.monotonic() + delayMs >= endsAt) throw error;
+      await sleep(clock, delayMs);
+    }
   }
 }
 

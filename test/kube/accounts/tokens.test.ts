@@ -9,6 +9,7 @@ import { findMissingRule, openAccountKubeconfig, RunTokens } from "../../../src/
 import { silentLogger } from "../../../src/lib/index.ts";
 import { ScratchDir } from "../../../src/process/index.ts";
 import { status, type FakeApi } from "../../support/fake-api.ts";
+import { settle, type ManualClock } from "../../support/clock.ts";
 import { until } from "../../support/until.ts";
 import { fake } from "../fixture.ts";
 
@@ -245,3 +246,43 @@ test.each([
 ])("the missing rule in %j", (text, rule) => {
   expect(findMissingRule(text)).toBe(rule);
 });
+
+test.each(["after a run", "of an operator that was killed"])(
+  "a revocation %s that fails is repeated, for ten seconds at most",
+  async (when) => {
+    const { api, clock, runs, warnings } = await tokens();
+    const revoke = async (): Promise<void> => {
+      if (when === "after a run") await runs.withToken(owner, async (token) => void (await token()));
+      else runs.revokeFormer([owner]);
+    };
+    // The first run shows the path of the Secret.
+    await runs.withToken(owner, async (token) => void (await token()));
+    await runs.waitForRevocations();
+    const { path = "" } = api.requests.find(({ method }) => method === "DELETE") ?? {};
+    let failures = 2;
+    const answer = () => (failures-- > 0 ? status(500, "InternalError") : { json: {} });
+    api.on(`POST ${SECRETS}`, ({ body }) => {
+      api.on(`DELETE ${path}`, answer);
+      return { json: { metadata: { ...(JSON.parse(body) as { metadata: object }).metadata, uid: "new" } } };
+    });
+    api.on(`DELETE ${path}`, answer);
+    const before = api.count(`DELETE ${path}`);
+    await revoke();
+    await passWhile(clock, runs.waitForRevocations());
+    expect(api.count(`DELETE ${path}`) - before).toBe(3);
+    expect(warnings).toEqual([]);
+    failures = 99;
+    const begin = clock.monotonic();
+    await revoke();
+    await passWhile(clock, runs.waitForRevocations());
+    expect(clock.monotonic() - begin).toBeLessThan(10_000);
+    expect(warnings).toHaveLength(when === "after a run" ? 1 : 0);
+  },
+);
+
+/** Lets time pass while something waits for it. */
+async function passWhile(clock: ManualClock, work: Promise<void>): Promise<void> {
+  const over = work.then(() => true);
+  while (!(await Promise.race([over, settle().then(() => false)])))
+    if (clock.timers > 0) await clock.advance(500);
+}
