@@ -68,7 +68,8 @@ async function lookAtTeam(pageState: PageState, hooks: readonly string[]): Promi
   return {
     users,
     maps: await names("configmaps", "app.kubernetes.io/managed-by=Helm"),
-    releases: (await names("secrets", "owner=helm")).replaceAll(/\.v\d+$/gm, ""),
+    // A helm that failed, and was repeated, has left a revision more.
+    releases: [...new Set((await names("secrets", "owner=helm")).replaceAll(/\.v\d+$/gm, "").split("\n"))],
     tokens: await names("secrets", "app.kubernetes.io/managed-by=addon-operator"),
     files: files.filter((name) => name.includes("token")),
   };
