@@ -130,7 +130,7 @@ export async function requireNoEffectOfDownApis(reconciliation: Reconciliation):
 }
 
 /**
- * Renders the chart without the server, with the APIs that are down and without them. Undefined if no API is down or the chart does not read
+ * Renders the chart without the server, with the APIs that are down and without them. Undefined if no API is down that the chart asks for in
  * `.Capabilities`. Templates with `lookup` find nothing in these renderings, so that all recorded objects that `rendered` lacks count. Random
  * content, such as a generated password, differs in each rendering without an effect of the APIs, so it does not count.
  */
@@ -139,10 +139,10 @@ async function findEffectOfDownApis(
   rendered?: RenderedChart,
 ): Promise<EffectOfDownApis | undefined> {
   const { tools, release, chart, request } = reconciliation;
-  if (release === undefined || release.status === "uninstalled" || !chart.reach.capabilities)
-    return undefined;
+  const { capabilities, apis: names } = chart.reach;
+  if (release === undefined || release.status === "uninstalled" || !capabilities) return undefined;
   const versions = await tools.discovery.readVersions();
-  const down = versions.filter(({ isDown }) => isDown);
+  const down = versions.filter((each) => each.isDown && (names === undefined || isNamed(each, names)));
   if (down.length === 0) return undefined;
   const kubeVersion = await tools.capabilities.kubeVersion();
   const render = async (apiVersions: readonly string[]): Promise<Json[]> =>
@@ -170,6 +170,12 @@ async function findEffectOfDownApis(
   const mentioned = down.filter(({ group }) => texts.some((text) => text.includes(group)));
   const apis = (mentioned.length > 0 ? mentioned : down).map(formatApiVersion);
   return { apis, without, onlyWithApis, onlyWithout, affected, recorded };
+}
+
+/** Whether a chart asks for an API, or for one of its kinds. */
+function isNamed(api: GroupVersion, names: ReadonlySet<string>): boolean {
+  const apiVersion = formatApiVersion(api);
+  return [...names].some((name) => name === apiVersion || name.startsWith(`${apiVersion}/`));
 }
 
 /**

@@ -177,12 +177,16 @@ function addReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buf
   const schemas = texts((rel) => SCHEMA_FILE.test(rel) || isPacked(rel));
   const schemaReadsGlobals = schemas.some((text) => text.includes(`"global"`));
   const renderedByTpl = reach.tpl ? texts(() => true) : [];
+  // The scan has read the templates.
+  const others = reach.tpl ? texts((rel) => !isTemplate(rel)) : [];
+  const capabilities = others.some((text) => text.includes("Capabilities"));
   const values = texts(isValuesFile);
   return {
     ...reach,
     globals: new Set([...reach.globals, ...metadata.flatMap((paths) => paths ?? []), ...packedPaths]),
     dynamic: reach.dynamic || schemaReadsGlobals || metadata.includes(undefined),
-    capabilities: reach.capabilities || renderedByTpl.some((text) => text.includes("Capabilities")),
+    capabilities: reach.capabilities || capabilities,
+    apis: capabilities ? undefined : reach.apis,
     lookup: reach.lookup || renderedByTpl.some(mentionsLookup),
     hooks: reach.hooks || [...values, ...renderedByTpl].some(mentionsHooks),
     crds: reach.crds || [...values, ...renderedByTpl].some(mentionsCrds),
@@ -243,8 +247,8 @@ interface ReleaseInputs {
   readonly values: JsonObject;
   /** The version of helm. */
   readonly helm: string;
-  /** Server version and API set; read only where templates use them. */
-  readonly capabilities: () => Promise<string>;
+  /** As `Capabilities.digest`; called only where templates use the server's data. */
+  readonly capabilities: Capabilities["digest"];
 }
 
 /**
@@ -261,7 +265,7 @@ export async function computeInputsDigest(inputs: ReleaseInputs): Promise<string
     module.name,
     namespace,
     helm,
-    chart.reach.capabilities ? await inputs.capabilities() : "",
+    chart.reach.capabilities ? await inputs.capabilities(chart.reach.apis) : "",
   );
 }
 
@@ -283,9 +287,11 @@ export function addReachOfValues(chart: Chart, valuesText: string): Chart {
   const hooks = reach.hooks || mentionsHooks(valuesText);
   const crds = reach.crds || mentionsCrds(valuesText);
   const rendersValues = reach.tpl && valuesText.includes("{{");
-  const capabilities = reach.capabilities || (rendersValues && valuesText.includes("Capabilities"));
+  const readsCapabilities = rendersValues && valuesText.includes("Capabilities");
+  const capabilities = reach.capabilities || readsCapabilities;
+  const apis = readsCapabilities ? undefined : reach.apis;
   const lookup = reach.lookup || (rendersValues && mentionsLookup(valuesText));
-  return { ...chart, reach: { ...reach, hooks, crds, capabilities, lookup } };
+  return { ...chart, reach: { ...reach, hooks, crds, capabilities, apis, lookup } };
 }
 
 /** How long the kinds of the server are used again. */
@@ -297,8 +303,11 @@ const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 
 /** The `.Capabilities` of the API server, shared by concurrent callers. All throw ApiError or ConnectionError. */
 export interface Capabilities {
-  /** Changes with the version and the kinds of the server. The kinds of an aggregated API that is down count as before. */
-  readonly digest: () => Promise<string>;
+  /**
+   * Changes with the version of the server and with its kinds; with `apis`, such as `apps/v1` and `apps/v1/Deployment`, only with which of them
+   * it has. The kinds of an aggregated API that is down count as before.
+   */
+  readonly digest: (apis?: ReadonlySet<string>) => Promise<string>;
   /** The version of the server, such as `v1.36.2`; undefined if helm could not read it. */
   readonly kubeVersion: () => Promise<string | undefined>;
   /** Versions and kinds as `.Capabilities.APIVersions` has them, such as `apps/v1` and `apps/v1/Deployment`. */
@@ -316,7 +325,7 @@ export function cacheCapabilities({ client, discovery, clock }: CapabilitiesTool
   readonly capabilities: Capabilities;
   readonly forget: () => void;
 } {
-  const createCache = (): (() => Promise<string>) =>
+  const createCache = (): (() => Promise<ServerKinds>) =>
     shareCalls(clock, CAPABILITIES_TTL_MS, () => readCapabilities(client, discovery));
   let readCached = createCache();
   const kubeVersion = shareCalls(clock, KUBE_VERSION_TTL_MS, async () => {
@@ -326,22 +335,35 @@ export function cacheCapabilities({ client, discovery, clock }: CapabilitiesTool
   const apiVersions = async (): Promise<string[]> =>
     (await discovery.readVersions()).flatMap(listApiVersions);
   return {
-    capabilities: { digest: () => readCached(), kubeVersion, apiVersions },
+    capabilities: { digest: async (apis) => digestKinds(await readCached(), apis), kubeVersion, apiVersions },
     forget: () => void (readCached = createCache()),
   };
 }
 
-/** Reads the server version and all kinds, and returns their digest. */
+/** The version of the server, and its APIs and kinds: `apps/v1`, `apps/v1/Deployment`, and `/v1` of the group without a name. */
+interface ServerKinds {
+  readonly version: string;
+  readonly kinds: ReadonlySet<string>;
+}
+
+/** Reads the server version and all kinds. */
 async function readCapabilities(
   client: KubeClient,
   discovery: CapabilitiesTools["discovery"],
-): Promise<string> {
+): Promise<ServerKinds> {
   const [version, versions] = await Promise.all([requestServerVersion(client), discovery.readVersions()]);
   const kinds = versions.flatMap(({ group, version, resources = [] }) => {
     const apiVersion = `${group}/${version}`;
     return [apiVersion, ...resources.map(({ kind }) => `${apiVersion}/${kind}`)];
   });
-  return digest(version, ...kinds.sort());
+  return { version, kinds: new Set(kinds) };
+}
+
+/** The digest of the version and of all kinds, or of those of `apis` that the server has. */
+function digestKinds({ version, kinds }: ServerKinds, apis?: ReadonlySet<string>): string {
+  const counting =
+    apis === undefined ? [...kinds] : [...apis].filter((api) => kinds.has(api) || kinds.has(`/${api}`));
+  return digest(version, ...counting.sort());
 }
 
 /** A version of an API as `apiVersion` of objects has it. */

@@ -14,7 +14,10 @@ export interface Reach {
   readonly globals: ReadonlySet<string>;
   /** Templates use globals as a whole, or in a way that the scan cannot follow, so all globals count. */
   readonly dynamic: boolean;
+  /** Templates read `.Capabilities`. */
   readonly capabilities: boolean;
+  /** The only APIs that templates ask for, as in `.Capabilities.APIVersions.Has "apps/v1"`; undefined where the scan cannot follow that. */
+  readonly apis: ReadonlySet<string> | undefined;
   readonly lookup: boolean;
   /** Text from values or files is rendered as a template. */
   readonly tpl: boolean;
@@ -33,6 +36,8 @@ interface Scan {
   readonly globals: Set<string>;
   dynamic: boolean;
   capabilities: boolean;
+  /** Literal names of APIs; undefined where the templates may ask for any. */
+  apis: Set<string> | undefined;
   lookup: boolean;
   tpl: boolean;
   /** Keys under which the root context was put into a `dict`. */
@@ -76,6 +81,7 @@ export class TemplateScanner {
     globals: new Set(),
     dynamic: false,
     capabilities: false,
+    apis: new Set(),
     lookup: false,
     tpl: false,
     rootKeys: new Set(),
@@ -153,7 +159,9 @@ function setInnermostDot({ mayDotBeRootByBlock }: FileScan, mayBeRoot: boolean):
 /** Makes the scan dynamic where a string literal names values, as in `index $ "Values"`: the scan cannot follow names in strings. */
 function scanString(scan: Scan, text: string): void {
   if (text === "Values" || text === "global") scan.dynamic = true;
-  if (text.includes("Capabilities")) scan.capabilities = true;
+  if (!text.includes("Capabilities")) return;
+  scan.capabilities = true;
+  scan.apis = undefined;
 }
 
 /** Records which function or values a word of an action names, or where the action passes the root context or field that it names. */
@@ -162,11 +170,21 @@ function scanWord(file: FileScan, tokens: readonly TemplateToken[], at: number):
   const word = tokens[at]?.text ?? "";
   if (word === "tpl") scan.tpl = true;
   if (word === "lookup") scan.lookup = true;
-  if (word.includes("Capabilities")) scan.capabilities = true;
+  if (word.includes("Capabilities")) scanCapabilities(scan, word, tokens[at + 1]);
   const values = parseValuesPath(word);
   if (values !== undefined) scanValuesPath(scan, values);
   else if (mayBeRoot(file, word)) recordRootUse(file, tokens, at);
   else recordFieldUse(file, tokens, at);
+}
+
+/** Records a word that contains `Capabilities`: which API it asks for, where the next token names one. */
+function scanCapabilities(scan: Scan, word: string, next: TemplateToken | undefined): void {
+  scan.capabilities = true;
+  if (/\.Capabilities\.(?:KubeVersion|HelmVersion)(?:\.|$)/.test(word)) return;
+  const isNamed =
+    word.endsWith(".Capabilities.APIVersions.Has") && next?.type === "string" && !next.text.includes("\\");
+  if (isNamed) scan.apis?.add(next.text);
+  else scan.apis = undefined;
 }
 
 /** Parses the path below `.Values` that a word names, such as `a.b` of `.Values.a.b`; undefined if it names none. */

@@ -5,9 +5,15 @@ import { basename, dirname, join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
+import type { GroupVersion, KubeClient } from "../../../src/kube/index.ts";
 import type { Module } from "../../../src/model/index.ts";
 import { ScratchDir } from "../../../src/process/index.ts";
-import { ChartReader, computeInputsDigest } from "../../../src/helm/chart/chart.ts";
+import {
+  addReachOfValues,
+  cacheCapabilities,
+  ChartReader,
+  computeInputsDigest,
+} from "../../../src/helm/chart/chart.ts";
 import { listChartInputs } from "../../../src/modules/chart/find-chart.ts";
 import { parseHelmIgnore } from "../../../src/modules/chart/chart-files.ts";
 import { ChartChangedError, copyChart } from "../../../src/helm/rendering.ts";
@@ -174,6 +180,39 @@ test("a chart that is missing is a state that a converge ends", async () => {
   );
 });
 
+test("the digest of the server's APIs changes only with those that count", async () => {
+  const served = (...kinds: string[]) => ({
+    group: "apps",
+    version: "v1",
+    resources: kinds.map((kind) => ({ kind })),
+  });
+  const digests = async (version: string, versions: object[]): Promise<string[]> => {
+    const { capabilities } = cacheCapabilities({
+      client: { json: async () => ({ gitVersion: version }) } as unknown as KubeClient,
+      discovery: { readVersions: async () => versions as GroupVersion[] },
+      clock,
+    });
+    const names = [["apps/v1/Deployment", "v1"], ["apps/v1/Foo"]];
+    return [
+      await capabilities.digest(),
+      ...(await Promise.all(names.map((each) => capabilities.digest(new Set(each))))),
+    ];
+  };
+  const core = { group: "", version: "v1", resources: [] };
+  const changed = async (version: string, versions: object[]): Promise<boolean[]> => {
+    const [before, after] = await Promise.all([
+      digests("v1.36.0", [core, served("Deployment")]),
+      digests(version, versions),
+    ]);
+    return after.map((each, index) => each !== before[index]);
+  };
+  expect(await changed("v1.36.0", [served("Deployment"), core])).toEqual([false, false, false]);
+  expect(await changed("v1.36.0", [core, served("Deployment", "Other")])).toEqual([true, false, false]);
+  expect(await changed("v1.36.0", [core, served("Deployment", "Foo")])).toEqual([true, false, true]);
+  expect(await changed("v1.36.0", [served("Deployment")])).toEqual([true, true, false]);
+  expect(await changed("v1.37.0", [core, served("Deployment")])).toEqual([true, true, true]);
+});
+
 describe("the inputs digest", () => {
   const reader = new ChartReader(clock);
   async function digest(change: Partial<Parameters<typeof computeInputsDigest>[0]> = {}): Promise<string> {
@@ -212,6 +251,21 @@ describe("the inputs digest", () => {
     const values = { global: { used: { deep: 1 }, other: 2 }, m: { a: 1 } };
     expect(await digest({ values })).not.toBe(await digest());
     expect(await digest({ capabilities: async () => "other" })).not.toBe(await digest());
+  });
+
+  test("of the APIs of the server, covers those that the templates ask for", async () => {
+    await put("templates/b.yaml", `{{ .Capabilities.APIVersions.Has "apps/v1" }}{{ tpl .Values.x . }}`);
+    const asked: (readonly string[] | undefined)[] = [];
+    const capabilities = async (apis?: ReadonlySet<string>): Promise<string> => {
+      asked.push(apis && [...apis]);
+      return "server";
+    };
+    await digest({ capabilities });
+    const chart = await reader.read({ name: "m", chartDir: root, chart: "own" });
+    expect(addReachOfValues(chart, `{"x": "{{ .Capabilities }}"}`).reach.apis).toBeUndefined();
+    await put("files/x.txt", "{{ .Capabilities.APIVersions }}");
+    await digest({ capabilities });
+    expect(asked).toEqual([["apps/v1"], undefined]);
   });
 
   test("covers every file that helm loads", async () => {

@@ -83,6 +83,28 @@ describe("what cannot be followed counts as everything", () => {
   });
 });
 
+test.each<[string, readonly string[] | undefined]>([
+  ["{{ .Capabilities.KubeVersion.Version }}{{ .Values.a }}", []],
+  [`{{ if $.Capabilities.APIVersions.Has "apps/v1" }}`, ["apps/v1"]],
+  ["{{ if and .Values.a (.Capabilities.APIVersions.Has `a/v1/B`) }}", ["a/v1/B"]],
+  [
+    `{{ $root.Capabilities.APIVersions.Has "a/v1" }}{{ .Capabilities.APIVersions.Has "b/v1" }}`,
+    ["a/v1", "b/v1"],
+  ],
+  [`{{ .Capabilities.APIVersions.Has "a/v1" }}{{ .Capabilities.APIVersions }}`, undefined],
+  [`{{ .Capabilities.APIVersions }}{{ .Capabilities.APIVersions.Has "a/v1" }}`, undefined],
+  [`{{ .Capabilities.APIVersions.Has (printf "%s/v1" "a") }}`, undefined],
+  [`{{ .Capabilities.APIVersions.Has .Values.api }}`, undefined],
+  [`{{ .Capabilities.APIVersions.Has "\\x61/v1" }}`, undefined],
+  [`{{ "a/v1" | .Capabilities.APIVersions.Has }}`, undefined],
+  ["{{ $c := .Capabilities }}", undefined],
+  ["{{ with .Capabilities.KubeVersions }}", undefined],
+  [`{{ index $ "Capabilities" }}`, undefined],
+])("%s asks for the APIs %j", (template, wanted) => {
+  const { apis } = scanTemplates([template]);
+  expect(apis && [...apis]).toEqual(wanted);
+});
+
 test.each<[string, object]>([
   ["{{ .Capabilities.KubeVersion }}", { capabilities: true, lookup: false }],
   [`{{ $.Capabilities.APIVersions.Has "x" }}`, { capabilities: true }],
