@@ -6,19 +6,20 @@ import { writeChartModules } from "./generated-charts.mjs";
 const REST_MS = 10_000;
 /** How often an operator is asked whether it is ready: a first converge takes seconds. */
 const INTERVAL_MS = 50;
-/** What the charts may have outside of namespaces. */
-const CLUSTER_SCOPED = [
+/** Where the charts have objects outside of the namespace of their release. */
+const ELSEWHERE = [
   "/apis/apiregistration.k8s.io/v1/apiservices",
   "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
   "/apis/rbac.authorization.k8s.io/v1/clusterroles",
   "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+  "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings",
 ];
 
 /** Figures of both with one module for each chart; `prefix` begins their names. */
 export async function measureConverge(bench, charts, prefix = "") {
   const modulesDir = writeChartModules(bench.dir(), charts, bench.program.peer);
   const options = { namespace: await bench.namespace(), modulesDir };
-  bench.cleanup(() => removeClusterScoped(bench, options.namespace));
+  bench.cleanup(() => removeElsewhere(bench, options.namespace));
   const first = await figures(bench, options, `${prefix}first converge`);
   await sleep(REST_MS);
   const restart = await figures(bench, options, `${prefix}restart`);
@@ -40,8 +41,8 @@ async function figures(bench, options, what) {
 }
 
 /** Removes what the releases of a namespace have outside of it: the next run installs objects of the same names. */
-async function removeClusterScoped({ api }, namespace) {
-  for (const path of CLUSTER_SCOPED) {
+async function removeElsewhere({ api }, namespace) {
+  for (const path of ELSEWHERE) {
     const { items } = await api.get(path);
     const own = items.filter(
       ({ metadata }) => metadata.annotations?.["meta.helm.sh/release-namespace"] === namespace,
