@@ -186,8 +186,9 @@ export class World {
     if (this.over === undefined) this.child.kill("SIGTERM");
     const late = AbortSignal.timeout(STOP_MS);
     await Promise.race([this.exit, new Promise((done) => late.addEventListener("abort", done))]);
+    const { pid } = this.child;
     try {
-      process.kill(-this.child.pid, "SIGKILL");
+      if (pid !== undefined) process.kill(-pid, "SIGKILL");
     } catch {
       // The group has ended.
     }

@@ -53,9 +53,10 @@ function options(args) {
   if (values.compare !== undefined && values.peer !== undefined)
     throw new Error("--compare and --peer exclude each other");
   if (values.cpus !== undefined && !(Number(values.cpus) > 0))
-    throw new Error(`--cpus is a number above 0, such as 0.5, not ${values.cpus}`);
+    throw new Error(`--cpus is a number above 0, such as 0.5, not ${String(values.cpus)}`);
   const runs = Number(values.runs);
-  if (!(Number.isInteger(runs) && runs >= 3)) throw new Error(`--runs is 3 or more, not ${values.runs}`);
+  if (!(Number.isInteger(runs) && runs >= 3))
+    throw new Error(`--runs is 3 or more, not ${String(values.runs)}`);
   return { ...values, runs, only: values.only.flatMap((names) => names.split(",")) };
 }
 

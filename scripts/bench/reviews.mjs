@@ -6,12 +6,14 @@ export function post(url, agent, body) {
   return new Promise((resolve, reject) => {
     const call = request(url, { agent, method: "POST", headers: { "content-type": "application/json" } });
     call.once("error", reject);
-    call.once("response", async (response) => {
-      let text = "";
-      for await (const chunk of response.setEncoding("utf8")) text += chunk;
-      if (response.statusCode === 200) resolve(text);
-      else reject(new Error(`${response.statusCode} ${text.slice(0, 300)}`));
-    });
+    call.once("response", (response) => resolve(readAnswer(response)));
     call.end(body);
   });
+}
+
+async function readAnswer(response) {
+  let text = "";
+  for await (const chunk of response.setEncoding("utf8")) text += chunk;
+  if (response.statusCode === 200) return text;
+  throw new Error(`${response.statusCode} ${text.slice(0, 300)}`);
 }

@@ -17,7 +17,7 @@ export function startDaemon({ name, file, args, cwd, log }) {
   const child = execa(file, args, { cwd, env: SPARING, ...APART, stdio: ["ignore", out, out] });
   closeSync(out);
   const watcher = watch(child.pid);
-  const ended = child.then(({ shortMessage = "ended" }) => shortMessage);
+  const ended = child.then(({ shortMessage }) => shortMessage ?? "ended");
   let over;
   void ended.then((how) => {
     over = how;

@@ -160,7 +160,7 @@ describe("what a run gets", () => {
     const documented = firstCells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name));
     const own = ["PATH", "LD_LIBRARY_PATH"];
     // SHELL_LIB_PATH is a variable of all hooks, which the environment of the operator has here.
-    const expected = documented.filter((name) => name !== "SHELL_LIB_PATH");
+    const expected = documented.filter((name): name is string => name !== "SHELL_LIB_PATH");
     expect(names.toSorted()).toEqual([...expected, ...own].toSorted());
   });
 

@@ -45,7 +45,7 @@ function isPoint(name: string, args: readonly unknown[]): boolean {
 const isWriting = (flags: unknown): boolean =>
   typeof flags === "number"
     ? (flags & (constants.O_WRONLY | constants.O_RDWR)) !== 0
-    : /[wa+]/.test(String(flags ?? "r"));
+    : typeof flags === "string" && /[wa+]/.test(flags);
 
 /** What a change leaves that does not end: half a file, or a directory of which a part is deleted. */
 function spoil(name: string, path: PathLike): void {

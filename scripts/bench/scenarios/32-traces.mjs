@@ -43,13 +43,14 @@ export default {
 /** Takes spans, and counts them. */
 async function startCollector() {
   let spans = 0;
-  const server = createServer(async (request, response) => {
+  const take = async (request, response) => {
     let body = "";
     for await (const chunk of request.setEncoding("utf8")) body += chunk;
     for (const { scopeSpans } of JSON.parse(body).resourceSpans)
       for (const each of scopeSpans) spans += each.spans.length;
     response.end("{}");
-  });
+  };
+  const server = createServer((request, response) => void take(request, response));
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const endpoint = `http://127.0.0.1:${server.address().port}`;
   return { endpoint, spans: () => spans, close: () => server.close() };

@@ -27,7 +27,7 @@ export function divideMemory(limit: number | undefined): HelmMemory {
 }
 
 /** The memory limit of this process's cgroup in bytes; undefined where there is none. */
-export function readMemoryLimit(): number | undefined {
+function readMemoryLimit(): number | undefined {
   const limit = process.constrainedMemory();
   return limit > 0 && limit < totalmem() ? limit : undefined;
 }
