@@ -9,6 +9,7 @@ export type { ApiRequest } from "./client/request.ts";
 export { Discovery, remedyOf, type GroupVersion } from "./discovery/discovery.ts";
 export { findServedVersion } from "./discovery/served-version.ts";
 export { KindFinder, MissingKindError } from "./discovery/kind-finder.ts";
+export * from "./converted-crds.ts";
 export * from "./resources.ts";
 export {
   ApiError,

@@ -2,7 +2,6 @@ export { mountedCertificateSource, secretCertificateSource } from "./certificate
 export type { CertificateSource } from "./certificate/certificate.ts";
 export { OwnCertificate } from "./certificate/own-certificate.ts";
 export type { AdmissionWebhook, WebhookTarget } from "./registration/admission-objects.ts";
-export { CONVERSION_ANNOTATION, listConvertedCrds } from "./registration/conversion-objects.ts";
 export { Registrar } from "./registration/registrar.ts";
 export type { AdmissionRequest, AdmissionResponse, ConversionRequest, ConversionResponse } from "./review.ts";
 export { Webhooks, serverName } from "./webhooks.ts";

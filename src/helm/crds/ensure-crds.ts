@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 
 import {
   ApiError,
+  CONVERSION_ANNOTATION,
   serverSideApply,
   CUSTOM_RESOURCE_DEFINITIONS,
   get,
@@ -24,7 +25,6 @@ import {
 } from "../../lib/index.ts";
 import { conditionOf, objectOf, ProblemError, asString } from "../../model/index.ts";
 import type { Json, JsonObject, Problem } from "../../model/index.ts";
-import { CONVERSION_ANNOTATION } from "../../webhooks/index.ts";
 import { withoutServerFields } from "../manifest/manifest.ts";
 import { removeChangeMarks, checkCrds, refuseBreakingChanges } from "./breaking.ts";
 import {

@@ -121,15 +121,15 @@ function refuse(file: string, message: string): never {
 export function readHelmIgnore(dir: string): Ignore {
   const file = join(dir, ".helmignore");
   // Most charts have none, and an exception for each takes longer than to list its files.
-  if (attempt(() => stat(file)) === undefined) return DEFAULT_IGNORE;
-  return attempt(() => parseHelmIgnore(readRegularFile(file).toString("utf8"))) ?? DEFAULT_IGNORE;
+  if (attempt(() => stat(file)) === undefined) return isHiddenTemplate;
+  return attempt(() => parseHelmIgnore(readRegularFile(file).toString("utf8"))) ?? isHiddenTemplate;
 }
 
 /** Returns whether helm ignores a path of a chart. `path` is relative, with `/`. */
 type Ignore = (path: string, isDirectory: boolean) => boolean;
 
-/** Built into helm: hidden files among the templates. */
-const DEFAULT_RULE = "templates/.?*";
+/** The rule that is built into helm, `templates/.?*`: hidden files among the templates. Compiling it would delay each start. */
+const isHiddenTemplate: Ignore = (path) => /^templates\/\.[^/]+$/.test(path);
 
 /**
  * Reads a `.helmignore` as helm does, which differs from git: no `**`, a rule without slash is compared with the
@@ -141,9 +141,8 @@ export function parseHelmIgnore(text: string): Ignore {
     .replace(/^\uFEFF/, "")
     .split("\n")
     .map(trimAsGo);
-  const rules = [...lines, DEFAULT_RULE]
-    .filter((line) => line !== "" && !line.startsWith("#"))
-    .map(parseRule);
+  const ownRules = lines.filter((line) => line !== "" && !line.startsWith("#")).map(parseRule);
+  const rules = [...ownRules, isHiddenTemplate];
   return (path, isDirectory) => rules.some((isIgnored) => isIgnored(path, isDirectory));
 }
 
@@ -227,5 +226,3 @@ function readMember(glob: string, start: number): { code: number; end: number } 
 
 /** For a class without members: the surrogates, which are no characters. */
 const NOTHING = "\\x{d800}-\\x{d800}";
-
-const DEFAULT_IGNORE = parseHelmIgnore("");

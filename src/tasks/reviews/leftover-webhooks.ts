@@ -6,11 +6,12 @@ import {
   VALIDATING_WEBHOOKS,
   formatLabelSelector,
   isForbidden,
+  listConvertedCrds,
   listMetadata,
   type KubeAccess,
 } from "../../kube/index.ts";
 import { exponentialDelay, oneLine, sleep } from "../../lib/index.ts";
-import { listConvertedCrds, type Registrar } from "../../webhooks/index.ts";
+import type { Registrar } from "../../webhooks/index.ts";
 
 interface LeftoverOptions extends Pick<KubeAccess, "client" | "clock" | "logger"> {
   /** The prefix of the names of the webhook configurations. */

@@ -116,7 +116,13 @@ const MAX_PROBLEMS = 50;
 const MAC = /^(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}$/i;
 const CIDR = /^[0-9a-f.:]{2,45}\/\d{1,3}$/i;
 
-const ajv = createAjv();
+let sharedAjv: Ajv | undefined;
+
+/** The ajv of all schemas, created at the first use: many modules need none. */
+function getAjv(): Ajv {
+  sharedAjv ??= createAjv();
+  return sharedAjv;
+}
 
 /** Configures ajv to accept what Go's schema library accepts. */
 function createAjv(): Ajv {
@@ -189,13 +195,13 @@ const ISO_DURATION = /^P(?!$)(?:\d+Y)?(?:\d+M)?(?:\d+W)?(?:\d+D)?(?:T(?=\d)(?:\d
 
 /** True for formats that are checked; others are ignored, as in the Go operator. */
 export function isCheckedFormat(format: string): boolean {
-  return ajv.formats[format] !== undefined;
+  return getAjv().formats[format] !== undefined;
 }
 
 /** Violations of the meta-schema, with paths in the schema. */
 export function findMetaSchemaProblems(schema: JsonObject, file: string): Problem[] {
-  if (ajv.validateSchema(toPlainNumbers(schema) as JsonObject, false) === true) return [];
-  return (ajv.errors ?? []).slice(0, MAX_PROBLEMS).map((error) => ({
+  if (getAjv().validateSchema(toPlainNumbers(schema) as JsonObject, false) === true) return [];
+  return (getAjv().errors ?? []).slice(0, MAX_PROBLEMS).map((error) => ({
     file,
     key: error.instancePath,
     message: describeError(error),
@@ -215,9 +221,9 @@ function compileAtFirstUse(schema: JsonObject): ValueCheck {
   return (value, path, found) => {
     if (validate === undefined) {
       const ajvSchema = toPlainNumbers(schema) as JsonObject;
-      validate = ajv.compile(ajvSchema);
+      validate = getAjv().compile(ajvSchema);
       // Ajv keeps every schema that it compiles, which the callers of this function do already.
-      ajv.removeSchema(ajvSchema);
+      getAjv().removeSchema(ajvSchema);
     }
     if (validate(toPlainNumbers(value))) return;
     for (const error of validate.errors ?? [])

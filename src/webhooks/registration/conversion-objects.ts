@@ -1,30 +1,27 @@
 /** Writes the wanted conversion webhooks into CustomResourceDefinitions. */
 
-import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound, listMetadata, replace } from "../../kube/index.ts";
-import { formatLabelSelector, type KubeClient, type WatchedObject } from "../../kube/index.ts";
+import {
+  CONVERSION_ANNOTATION,
+  CONVERSION_LABEL,
+  CUSTOM_RESOURCE_DEFINITIONS,
+  get,
+  ignoreNotFound,
+  isConvertedBy,
+  replace,
+} from "../../kube/index.ts";
+import type { WatchedObject } from "../../kube/index.ts";
 import { sameJson } from "../../lib/index.ts";
 import { asString, isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
 import type { ContestedObjects } from "./contested-objects.ts";
 import { buildClientConfig, type ConversionWebhook, type RegistrationOptions } from "./admission-objects.ts";
 
 const RESOURCE = CUSTOM_RESOURCE_DEFINITIONS;
-/** Annotation of a CRD: the operator that configured its conversion, which recognizes it even after its own address has changed. */
-export const CONVERSION_ANNOTATION = "addon-operator.io/conversion";
-/** Label of the same CRDs, by which an operator finds them without reading all CRDs. */
-const CONVERSION_LABEL = { [CONVERSION_ANNOTATION]: "true" };
 const REVIEW_VERSIONS = ["v1", "v1beta1"];
 
 interface ConversionObjectsOptions extends RegistrationOptions {
   /** Called with the reason why a CRD does not have the wanted conversion; undefined = it has. */
   readonly onIssue: (crdName: string, issue: string | undefined) => void;
   readonly contested: ContestedObjects;
-}
-
-/** Lists the CRDs whose conversion an operator of this name has configured. Throws ApiError, ConnectionError. */
-export async function listConvertedCrds(client: KubeClient, operatorName: string): Promise<string[]> {
-  const labelSelector = formatLabelSelector({ matchLabels: CONVERSION_LABEL });
-  const { items } = await listMetadata(client, { resource: RESOURCE }, { labelSelector });
-  return items.filter((crd) => isAnnotated(crd, operatorName)).map(({ metadata }) => metadata.name);
 }
 
 /**
@@ -71,7 +68,7 @@ export class ConversionObjects {
     const id = `CustomResourceDefinition ${crdName}`;
     const isSame = sameJson(found, conversion);
     if (isSame) contested.recordSettled(id);
-    if (isSame && isAnnotated(crd, this.#options.name) && isLabeled(crd))
+    if (isSame && isConvertedBy(crd, this.#options.name) && isLabeled(crd))
       return contested.recordWritten(id, { wanted: conversion, stored: conversion });
     const field = ["f:spec", "f:conversion"];
     if (!contested.mayWrite({ id, wanted: conversion, found, object: crd, field })) return;
@@ -122,7 +119,7 @@ export class ConversionObjects {
   /** Whether the conversion of the CRD is one that this operator configured. */
   #isOwn(crd: WatchedObject): boolean {
     return (
-      hasConversionWebhook(crd) && (isAnnotated(crd, this.#options.name) || this.#pointsToThisServer(crd))
+      hasConversionWebhook(crd) && (isConvertedBy(crd, this.#options.name) || this.#pointsToThisServer(crd))
     );
   }
 
@@ -141,11 +138,6 @@ export class ConversionObjects {
 function hasConversionWebhook(crd: WatchedObject): boolean {
   const conversion = objectOf(crd["spec"])["conversion"];
   return isJsonObject(conversion) && conversion["strategy"] === "Webhook";
-}
-
-/** Whether the annotation of the CRD names this operator. */
-function isAnnotated({ metadata }: WatchedObject, operatorName: string): boolean {
-  return objectOf(metadata["annotations"])[CONVERSION_ANNOTATION] === operatorName;
 }
 
 function isLabeled({ metadata }: WatchedObject): boolean {

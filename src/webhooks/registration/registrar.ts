@@ -7,6 +7,7 @@ import {
   getMetadata,
   ignoreNotFound,
   isForbidden,
+  listConvertedCrds,
   toNamedSpec,
 } from "../../kube/index.ts";
 import type { Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
@@ -15,7 +16,7 @@ import type { JsonObject } from "../../model/index.ts";
 import { Loop, WatchedSet } from "../../runtime/index.ts";
 import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ContestedObjects } from "./contested-objects.ts";
-import { ConversionObjects, listConvertedCrds } from "./conversion-objects.ts";
+import { ConversionObjects } from "./conversion-objects.ts";
 import type { AdmissionWebhook, ConversionWebhook } from "./admission-objects.ts";
 
 /** The webhooks of one owner, such as a hook. */
