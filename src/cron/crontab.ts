@@ -95,8 +95,20 @@ function findSecondsMistake({ second, minute, hour }: Fields, text: string): str
 /** The most days that each month has, from January on. */
 const MOST_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
+/** Whether a field consists of commas, and allows nothing. */
+const isEmpty = ({ values }: Field): boolean => values.size === 0;
+
+/** Whether a field without values prevents all ticks. Of the two day fields, one is enough if neither has a star. */
+function lacksValues({ second, minute, hour, day, month, weekday }: Fields): boolean {
+  const isOneDayFieldEnough = !day.star && !weekday.star && !(isEmpty(day) && isEmpty(weekday));
+  const required = isOneDayFieldEnough ? [] : [day, weekday];
+  return [second, minute, hour, month, ...required].some(isEmpty);
+}
+
 /** A warning about a line that never fires, because no month has its days. With days of the week, too, one of both is enough. */
-function findImpossibleDate({ day, month, weekday }: Fields, text: string): string | undefined {
+function findImpossibleDate(fields: Fields, text: string): string | undefined {
+  if (lacksValues(fields)) return `\`${text}\` never fires: a field has no value`;
+  const { day, month, weekday } = fields;
   const firstDay = Math.min(...day.values);
   const isPossible = [...month.values].some((each) => firstDay <= (MOST_DAYS[each - 1] ?? 0));
   if (isPossible || !weekday.star) return undefined;
@@ -168,14 +180,15 @@ function findTickAtOffset(fields: Fields, afterMs: number, offset: number): numb
  * accepts days that match either.
  */
 export function findNextWallTime(fields: Fields, wallMs: number): number | undefined {
+  if (lacksValues(fields)) return undefined;
   const { day, month, weekday } = fields;
-  const mayMatchEither = !day.star && !weekday.star;
+  const mayMatchEither = !day.star && !weekday.star && !isEmpty(weekday);
   if (mayMatchEither) return findNextByCronParser(fields, formatFieldValues(weekday), wallMs);
   const lastDay = Math.max(...[...month.values].map((value) => CronMonth.daysInMonth[value - 1] ?? 0));
   if (Math.min(...day.values) > lastDay) return undefined;
   // Ends, because every date falls on every day of the week within forty years.
   let wall = findNextByCronParser(fields, "*", wallMs);
-  while (!weekday.values.has(new Date(wall).getUTCDay())) {
+  while (!isEmpty(weekday) && !weekday.values.has(new Date(wall).getUTCDay())) {
     const endOfDay = Math.floor(wall / DAY_MS) * DAY_MS + DAY_MS - 1;
     wall = findNextByCronParser(fields, "*", endOfDay);
   }
@@ -191,9 +204,9 @@ function findNextByCronParser(fields: Fields, weekdays: string, wallMs: number):
     .getTime();
 }
 
-/** The values of a field as cron-parser reads them. */
+/** The values of a field as cron-parser reads them. If there are none, the other day field decides. */
 function formatFieldValues({ values }: Field): string {
-  return [...values].join(",");
+  return values.size === 0 ? "*" : [...values].join(",");
 }
 
 /** Times of a crontab at which modules may be updated, and how long each lasts. */

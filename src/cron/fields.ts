@@ -11,7 +11,7 @@ export class CrontabError extends Error {
   }
 }
 
-/** The values a field allows. `star`: it was `*` or `?`, with or without a step. */
+/** The values a field allows: none if it consists of commas, as in Go. `star`: it was `*` or `?`, with or without a step. */
 export interface Field {
   readonly values: ReadonlySet<number>;
   readonly star: boolean;
@@ -57,7 +57,6 @@ export function parseFields(text: string, line: string): Fields {
 /** Reads one field, e.g. `1-5,30`, into the set of its values. */
 function parseField(text: string, bounds: Bounds, line: string): Field {
   const parts = text.split(",").filter((part) => part !== "");
-  if (parts.length === 0) throw new CrontabError(`${bounds.name}: nothing in "${text}"`, line);
   const values = new Set<number>();
   let star = false;
   for (const part of parts) {

@@ -170,7 +170,6 @@ describe("lines that are refused", () => {
     ["1-2-3 * * * *", 'minute: cannot read "1-2-3": 1-2-3 * * * *'],
     ["1/2/3 * * * *", 'minute: cannot read "1/2/3": 1/2/3 * * * *'],
     ["-5 * * * *", 'minute: cannot read "-5": -5 * * * *'],
-    [", * * * *", 'minute: nothing in ",": , * * * *'],
     ["0 0 L * *", 'day of month: "L" is not a value in 1–31: 0 0 L * *'],
     ["0 0 * * 5#2", 'day of week: "5#2" is not a value in 0–7: 0 0 * * 5#2'],
     ["H * * * *", 'minute: "H" is not a value in 0–59: H * * * *'],
@@ -219,5 +218,25 @@ describe("warning for lines that fire each second, or never", () => {
     ["0 0 30 2 1", undefined],
   ])("%s", (line, warning) => {
     expect(parseCrontab(line).warning).toBe(warning);
+  });
+});
+
+describe("a field of commas, which allows nothing, as in Go", () => {
+  const after = Date.UTC(2026, 0, 2);
+  test.each([", * * * *", "0 , * * *", "0 0 * , *", "0 0 , * *", "0 0 * * ,", "0 0 , * ,,", ", 0 0 * * *"])(
+    "%s never fires",
+    (line) => {
+      const crontab = parseCrontab(line);
+      expect(crontab.next(after, new TimeZone("UTC"))).toBeUndefined();
+      expect(crontab.warning).toBe(`\`${line}\` never fires: a field has no value`);
+    },
+  );
+
+  test.each([
+    ["0 0 1 * ,", Date.UTC(2026, 1, 1)],
+    ["0 0 , * MON", Date.UTC(2026, 0, 5)],
+    ["0 0 30 2 ,", undefined],
+  ])("%s fires by the other day field", (line, next) => {
+    expect(parseCrontab(line).next(after, new TimeZone("UTC"))).toBe(next);
   });
 });
