@@ -163,15 +163,16 @@ function parseRule(line: string): Ignore {
   const isForDirectories = line.endsWith("/");
   const pattern = line.slice(isNegated ? 1 : 0, isForDirectories ? -1 : undefined);
   const isForWholePath = pattern.includes("/");
-  const glob = compileGlob(pattern.startsWith("/") ? pattern.slice(1) : pattern);
+  // helm refuses some bad patterns, and compares the others until they are bad: they match nothing.
+  const glob = attempt(() => compileGlob(pattern.startsWith("/") ? pattern.slice(1) : pattern));
   return (path, isDirectory) => {
-    const isMatch = glob.matches(isForWholePath ? path : path.slice(path.lastIndexOf("/") + 1));
+    const isMatch = glob?.matches(isForWholePath ? path : path.slice(path.lastIndexOf("/") + 1));
     const isRightKind = isDirectory || !isForDirectories;
-    return (isRightKind && isMatch) !== isNegated;
+    return (isRightKind && isMatch === true) !== isNegated;
   };
 }
 
-/** Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes. Throws for a class that Go refuses, as helm does. */
+/** Compiles a pattern of Go's `filepath.Match`, which helm uses: `*` and `?` stop at slashes. Throws for a class that Go refuses. */
 function compileGlob(glob: string): RE2JS {
   let source = "";
   let index = 0;
