@@ -313,8 +313,8 @@ const VISIBLE: Readonly<Record<string, { effect: Effect; error: string; absent?:
   "a watch": { effect: inWatch, error: WATCH_FAILS },
   "a read of the ConfigMap": {
     effect: inRemoval,
-    error: "Retrying Ready=False ReloadHeldUp; Retrying Ready=False HelmFailed",
-    absent: "Invalid Ready=False ConfigMapMissing; Retrying Ready=False HelmFailed",
+    error: "Retrying Ready=False ReloadHeldUp; Retrying Ready=False ApiFailed",
+    absent: "Invalid Ready=False ConfigMapMissing; Retrying Ready=False ApiFailed",
   },
   "a list of releases": { effect: inRun, error: RUN_FAILS },
   "a read of an object of a release": { effect: inRun, error: RUN_FAILS },
