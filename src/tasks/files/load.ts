@@ -13,7 +13,7 @@ import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
 import { findDuplicateWebhooks } from "../reviews/hook-webhooks.ts";
 import { findTooManyBindings } from "./binding-limits.ts";
-import { findForbiddenWebhooks } from "../reviews/webhook-access.ts";
+import { accountModuleOf, findForbiddenWebhooks } from "../reviews/webhook-access.ts";
 
 /** The facts that discovery decides from. */
 export function factsOf({ state, releases }: Ports, module: Module): ModuleFacts {
@@ -47,7 +47,8 @@ export async function configureModule(ports: Ports, module: Module, signal: Abor
   const problems = [
     ...loaded.problems,
     ...secondProbeProblem(hooks),
-    ...(accessOf(module.name) === undefined ? [] : findTooManyBindings(hooks)),
+    // Asked for each hook: the account of a module whose `addon.yaml` is broken is unknown, and none of its hooks is loaded.
+    ...findTooManyBindings(hooks.filter((hook) => accountModuleOf(hook, accessOf) !== undefined)),
     ...findForbiddenWebhooks(hooks, accessOf),
     ...findDuplicateWebhooks(hooks, otherActiveHooks(ports, module), accessOf),
   ];
