@@ -17,7 +17,10 @@ async function check(title, command, how) {
 }
 
 async function tests(title, args, { helm, beside } = {}) {
-  const { passed, failed } = await vitest(title, args, { env: helm ? { ...env, HELM: helm } : env, beside });
+  const { passed, failed } = await vitest(title, args, {
+    env: helm ? { ...env, HELM: helm, HELMS: helm } : env,
+    beside,
+  });
   totals.passed += passed;
   totals.failed += failed;
 }

@@ -152,6 +152,6 @@ async function story(seed: number, queues: ModuleQueues): Promise<void> {
 describe.each<ModuleQueues>(["main", "own"])(
   "the engine under random events and failures, in virtual time, with modules in %s",
   (queues) => {
-    report("ends as an undisturbed start does", { few: 70 }, (seed) => story(seed, queues));
+    report("ends as an undisturbed start does", { few: 25 }, (seed) => story(seed, queues));
   },
 );

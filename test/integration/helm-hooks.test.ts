@@ -1,3 +1,4 @@
+// Run with helm 3 as well.
 // Runs at night: moves and limits that few changes touch.
 import { rmSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";

@@ -1,3 +1,4 @@
+// Runs at night: restarts.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";

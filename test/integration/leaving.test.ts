@@ -1,3 +1,4 @@
+// Runs at night: moves and limits that few changes touch.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

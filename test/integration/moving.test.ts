@@ -1,3 +1,4 @@
+// Run with helm 3 as well.
 // Runs at night: moves and limits that few changes touch.
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

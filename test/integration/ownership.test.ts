@@ -1,3 +1,4 @@
+// Run with helm 3 as well.
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { renameSync } from "node:fs";
 import { tmpdir } from "node:os";

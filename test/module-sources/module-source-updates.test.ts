@@ -243,6 +243,7 @@ describe("updates of one source", () => {
         ? new ApiError({ status: 500, reason: "InternalError", message: "etcd has no leader" })
         : undefined;
     lab.state.recordModule("web", "enablementDecided", { enabled: false, by: "none" });
+    await lab.pass(MINUTE, () => failures === 2);
     await lab.pass(MINUTE);
     expect(failures).toBe(2);
     expect(lab.locked("web")).not.toHaveProperty("isNew");
