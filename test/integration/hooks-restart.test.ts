@@ -51,6 +51,8 @@ test(
       namespace: "default",
       modulesDir: lab.modulesDir,
       globalHooksDir: lab.globalHooksDir,
+      // By default, the operator stops when it cannot renew its Lease for ten seconds. Here it has to go on.
+      args: ["--lease-duration=90s", "--lease-renew-deadline=80s"],
     });
     await operator.waitReady();
     for (const [round, signal] of (["SIGKILL", "SIGTERM"] as const).entries()) {
