@@ -65,7 +65,7 @@ async function checksAndUnitTests() {
   await script("documentation site, its links", "docs:build", { beside: true });
   const projects = ["unit", "measuring", "browser"].flatMap((name) => ["--project", name]);
   const title = "unit tests, those that measure, and the page in a browser";
-  await tests(title, projects, { beside: true });
+  await tests(title, [...projects, "--maxWorkers=1"], { beside: true });
 }
 
 async function testNight() {

@@ -97,6 +97,9 @@ interface Follower {
   takeOver(): Promise<void>;
 }
 
+/** Whether this process waits for an answer of the file system, which takes longer on a busy machine. */
+const isDiskBusy = (): boolean => process.getActiveResourcesInfo().some((each) => each.startsWith("FSReq"));
+
 /** A module of one chart, with a schema that asks for a number. */
 export function filesOf(version: string): Record<string, string> {
   return {
@@ -201,7 +204,8 @@ export async function sourcesLab(
       const most = done === undefined ? rounds : Infinity;
       for (let round = 0; round < most; round += 1) {
         if (done?.() === true) return;
-        for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+        for (let turn = 0; turn < 20 || isDiskBusy(); turn += 1)
+          await new Promise((resolve) => setImmediate(resolve));
         while (await api.step());
         // Timers without delay run later, too.
         await clock.advance(round < rounds ? ms / rounds : 1);

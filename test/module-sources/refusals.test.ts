@@ -241,7 +241,7 @@ it("what the registry has refused stays refused while the source is suspended, a
   const { metadata, spec } = lab.api.get(`${SOURCES}/platform`) as { metadata: object; spec: object };
   const suspended = { metadata, spec: { ...spec, suspend: true } };
   lab.api.put(`${SOURCES}/platform`, { ...suspended, status: lab.status() } as never);
-  await lab.pass(5 * MINUTE);
+  await lab.pass(5 * MINUTE, () => lab.status().observedGeneration === 2);
   expect(lab.status().observedGeneration).toBe(2);
   expect(seen(lab)).toBe(NOT_VERIFIED);
   await lab.start();
