@@ -20,10 +20,9 @@ import {
   confirmationToken,
   Deadline,
   digestJson,
-  exponentialDelay,
   oneLine,
   plainLine,
-  sleep,
+  retryAfterErrors,
 } from "../../lib/index.ts";
 import {
   objectOf,
@@ -242,18 +241,21 @@ async function visitObjects(
   // `managedFields` show who still writes objects in a version that is no longer served.
   const spec = { resource, keepManagedFields: true };
   const options = { client, clock, signal: deadline.signal, unpaged: false };
+  const isFinal = (error: unknown, { tries }: { readonly tries: number }): boolean =>
+    isNotFound(error) || isForbidden(error) || deadline.signal.aborted || tries === MAX_READS;
   try {
-    for (let reads = 1; ; reads++) {
-      const failure = await listObjects(spec, options, startRead()).then(
-        () => undefined,
-        (error: unknown) => ({ error }),
-      );
-      signal?.throwIfAborted();
-      if (failure === undefined || isNotFound(failure.error) || isForbidden(failure.error)) return undefined;
-      if (deadline.isTimedOut) return `not all in ${LIST_TIMEOUT_MS / 1000} s`;
-      if (reads === MAX_READS) return oneLine(failure.error);
-      await sleep(clock, exponentialDelay(reads, READ_DELAYS), deadline.signal);
-    }
+    await retryAfterErrors(() => listObjects(spec, options, startRead()), {
+      clock,
+      delays: READ_DELAYS,
+      signal: deadline.signal,
+      isFinal,
+    });
+    signal?.throwIfAborted();
+    return undefined;
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (isNotFound(error) || isForbidden(error)) return undefined;
+    return deadline.isTimedOut ? `not all in ${LIST_TIMEOUT_MS / 1000} s` : oneLine(error);
   } finally {
     deadline.release();
   }

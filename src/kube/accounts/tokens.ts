@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import { exponentialDelay, oneLine, sleep, type Clock, type Logger } from "../../lib/index.ts";
+import { oneLine, retryAfterErrors, type Clock, type Logger } from "../../lib/index.ts";
 import { describeAccount, userOf, type Account } from "../../model/index.ts";
 import {
   ApiError,
@@ -283,17 +283,12 @@ async function revokeSecret(
   preconditions: { readonly uid?: string } = {},
 ): Promise<void> {
   const endsAt = clock.monotonic() + REVOCATION_TIMEOUT_MS;
-  for (let tries = 1; ; tries++) {
-    try {
-      const timeoutMs = endsAt - clock.monotonic();
-      return void (await remove(client, target, { preconditions, timeoutMs }));
-    } catch (error) {
-      const isFinal = isNotFound(error) || isConflict(error) || isForbidden(error);
-      const delayMs = exponentialDelay(tries, REVOCATION_DELAYS);
-      if (isFinal || clock.monotonic() + delayMs >= endsAt) throw error;
-      await sleep(clock, delayMs);
-    }
-  }
+  const isFinal = (error: unknown, { delayMs }: { readonly delayMs: number }): boolean =>
+    isNotFound(error) || isConflict(error) || isForbidden(error) || clock.monotonic() + delayMs >= endsAt;
+  await retryAfterErrors(
+    () => remove(client, target, { preconditions, timeoutMs: endsAt - clock.monotonic() }),
+    { clock, delays: REVOCATION_DELAYS, isFinal },
+  );
 }
 
 const keyOf = ({ module, account }: TokenOwner): string => `${module} ${userOf(account)}`;

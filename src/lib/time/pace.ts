@@ -19,6 +19,32 @@ export function exponentialDelay(failures: number, { firstMs, maxMs }: DelayGrow
   return Math.min(firstMs * 2 ** Math.min(failures - 1, 30), maxMs);
 }
 
+/** When work that fails is tried again. */
+interface RetryOptions {
+  readonly clock: Clock;
+  readonly delays: DelayGrowth;
+  /** Ends a delay: the next try follows at once. */
+  readonly signal?: AbortSignal;
+  /** Whether another try is pointless after this error. `tries` counts those so far, and the next one would follow in `delayMs`. */
+  readonly isFinal: (error: unknown, next: { readonly tries: number; readonly delayMs: number }) => boolean;
+}
+
+/** Calls `work` until it succeeds, with growing delays after its errors. Throws the first error that is final. */
+export async function retryAfterErrors<T>(
+  work: () => Promise<T>,
+  { clock, delays, signal, isFinal }: RetryOptions,
+): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      const delayMs = exponentialDelay(tries, delays);
+      if (isFinal(error, { tries, delayMs })) throw error;
+      await sleep(clock, delayMs, signal);
+    }
+  }
+}
+
 const STEP_MS = 1000;
 const JITTER_MS = 1000;
 const USUAL_MIN_MS = 5000;
