@@ -1,5 +1,6 @@
 /** Completion of command lines in shells: the shell calls the hidden command `__complete` with the words typed so far. */
 
+import { orAborted } from "../../lib/index.ts";
 import { member } from "../../model/index.ts";
 import { SETTINGS } from "../../setting-names.ts";
 import type { Overview } from "../../status/index.ts";
@@ -236,9 +237,6 @@ async function fetchFromCluster(
 ): Promise<readonly string[]> {
   const { listCompletedNames, withReader } = await import("../cluster/read-resources.ts");
   const signal = AbortSignal.timeout(TIMEOUT_MS);
-  const timeout = new Promise<never>((_, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason as Error));
-  });
   // The end of the reader ends a request that takes too long.
-  return withReader(line, terminal, (reader) => Promise.race([listCompletedNames(reader, kind), timeout]));
+  return withReader(line, terminal, (reader) => orAborted(listCompletedNames(reader, kind), signal));
 }
