@@ -150,12 +150,11 @@ async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart)
       ...buildRevisionLabels(reconciliation, rendered?.checksum, release === undefined),
     };
     const { name } = reconciliation.request.module;
-    let recorded: readonly ObjectRef[] = [];
+    let recorded: readonly ObjectRef[];
     try {
-      await runWithHookWatch(reconciliation, async (signal) => {
-        const upgradeOptions = { ...options, labels: allLabels, historyMax, signal };
-        recorded = await installOrUpgrade(reconciliation, upgradeOptions, rendered);
-      });
+      recorded = await runWithHookWatch(reconciliation, (signal) =>
+        installOrUpgrade(reconciliation, { ...options, labels: allLabels, historyMax, signal }, rendered),
+      );
     } catch (error) {
       // `countFailure` throws the error unless the release has to be rolled back now.
       return rollBackAndDescribe(reconciliation, await countFailure(reconciliation, error));
@@ -175,17 +174,17 @@ async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart)
  * Runs `work`, a call of helm, and reports for which hook of the chart helm waits. After a failure, reads the release again,
  * which an abort does not cancel, because the next decision depends on the record that helm left.
  */
-async function runWithHookWatch(
+async function runWithHookWatch<T>(
   { tools, request, chart }: Reconciliation,
-  work: (signal: AbortSignal) => Promise<void>,
-): Promise<void> {
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const { store, clock } = tools;
   const { module, signal, onWait } = request;
   try {
     const isMissing: HelmRun["isMissing"] = (hook, end) => isHookMissing(tools, hook, end);
     const circumstances = { mayHaveHooks: chart.reach.hooks, mayEnd: module.helm?.wait !== true };
     const watched = { store, clock, release: module.name, signal, onWait, isMissing, ...circumstances };
-    await withHookWatch(watched, work);
+    return await withHookWatch(watched, work);
   } catch (error) {
     await store.refresh(module.name);
     throw error;

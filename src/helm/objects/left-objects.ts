@@ -7,7 +7,7 @@ import { ignoreNotFound, remove } from "../../kube/index.ts";
 import { mapInParallel, oneLine } from "../../lib/index.ts";
 import { resourceKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import type { Reconciler } from "../types.ts";
-import { KEEP, MAX_PARALLEL_REQUESTS, readLiveObject, RESOURCE_POLICY } from "./ownership.ts";
+import { hasKeepPolicy, MAX_PARALLEL_REQUESTS, readLiveObject } from "./ownership.ts";
 
 /**
  * Call it after a success of helm: deletes those of the `recorded` objects, which `retainBeforeUpgrade` has returned, that the installed
@@ -26,9 +26,8 @@ export async function deleteLeftObjects(
     const installed = tools.store.get(release);
     if (installed === undefined) return;
     const { objects } = await tools.store.readSummary(installed);
-    const kept = new Set(objects.map(keyOf));
     const dropped = new Map(recorded.map((object) => [keyOf(object), object]));
-    for (const key of kept) dropped.delete(key);
+    for (const object of objects) dropped.delete(keyOf(object));
     await mapInParallel(MAX_PARALLEL_REQUESTS, [...dropped.values()], (object) =>
       deleteIfLeft(tools, object, { release, signal }),
     );
@@ -47,7 +46,7 @@ async function deleteIfLeft(
   try {
     const live = await readLiveObject(tools, object, signal);
     const isOwn = live?.owner?.release === release && live.owner.namespace === tools.namespace;
-    if (!isOwn || live.isTerminating || live.annotations[RESOURCE_POLICY]?.trim() === KEEP) return;
+    if (!isOwn || live.isTerminating || hasKeepPolicy(live)) return;
     const { uid } = live;
     await remove(tools.client, live.target, { preconditions: { uid }, signal }).catch(ignoreNotFound);
     tools.logger.warn("An object that helm left is deleted", fields);

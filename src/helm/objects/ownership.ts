@@ -144,6 +144,11 @@ export async function claimObject(
   await mergePatch(tools.client, object.target, { body: { metadata }, signal: how.signal });
 }
 
+/** Whether an object has the policy `keep`, with which helm does not delete it. */
+export function hasKeepPolicy({ annotations }: LiveObject): boolean {
+  return annotations[RESOURCE_POLICY]?.trim() === KEEP;
+}
+
 /** Whether an object has the label and the annotations by which helm recognizes an object of a release. */
 export function isMarked({ labels, annotations }: LiveObject, { release, namespace }: Owner): boolean {
   const marks = helmMetadata(release, namespace);

@@ -23,6 +23,7 @@ import { readOtherOwner } from "./live-objects.ts";
 import {
   MAX_PARALLEL_REQUESTS,
   claimObject,
+  hasKeepPolicy,
   isMarked,
   KEEP,
   readLiveObject,
@@ -120,8 +121,7 @@ async function retainObjects(tools: Reconciler, meta: ReleaseMeta, check: Retent
     }
     if (live === undefined) return undefined;
     if (owner !== undefined) return `it belongs to the release ${owner.namespace}/${owner.release} now`;
-    const isKept = live.annotations[RESOURCE_POLICY]?.trim() === KEEP;
-    if (isKept) return `it is annotated ${RESOURCE_POLICY}: ${KEEP}`;
+    if (hasKeepPolicy(live)) return `it is annotated ${RESOURCE_POLICY}: ${KEEP}`;
     if (check.isRemoval === true && !isMarked(live, self))
       await claimObject(tools, live, { release: meta.name, signal: check.signal });
     return undefined;
