@@ -3,7 +3,7 @@
  * so that it does not change that of the running operator (`running`), if there is one.
  */
 
-import type { Releases } from "../helm/index.ts";
+import { CONFIRM_CRDS, type Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings, type AccountLimits } from "../hooks/index.ts";
 import { requestServerVersion, type KubeClient, type WatchHub } from "../kube/index.ts";
 import {
@@ -200,7 +200,8 @@ function copyRunningState(from: State, to: State): void {
     to.inputs.recordPatches(key, from.values.patches(key));
   for (const { module, enabled, enabledBy, confirmedCrds } of from.records()) {
     if (enabledBy === "hook") to.inputs.recordHookFlag(module.valuesKey, enabled);
-    to.recordModule(module.name, "factsObserved", { confirmedCrds });
+    const annotations = confirmedCrds === undefined ? {} : { [CONFIRM_CRDS]: confirmedCrds };
+    to.recordModule(module.name, "annotationsObserved", annotations);
   }
 }
 

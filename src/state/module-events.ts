@@ -3,6 +3,7 @@
  * pure: `applyEvent` makes a new record. *Inputs* are the configuration that a run uses; inputs that count as handled cause no run.
  */
 
+import { NO_DRIFT } from "../drift/index.ts";
 import type { ReleaseOutcome } from "../helm/index.ts";
 import type { Hook, Module, Problem } from "../model/index.ts";
 import {
@@ -24,9 +25,6 @@ import {
 } from "./run-events.ts";
 import type { RunStart } from "./run-events.ts";
 import type { RunInputs, RunRecord } from "./run-record.ts";
-
-/** Fields with facts that were read from outside, and fields that display work in progress. */
-type ObservedFacts = Partial<Omit<ModuleRecord, "module" | "hooks" | "run">>;
 
 /** What the load of a module gave: its configured hooks (undefined keeps the last ones), or the problem that prevents their use. */
 interface LoadResult {
@@ -91,10 +89,10 @@ function endsRetry({ run }: ModuleRecord, { enabled, problem }: Enablement): boo
 
 /** The reducers of all events that change more than the record of runs (those are in `RUN_EVENTS`). */
 const MODULE_EVENTS = {
-  /** Sets fields to facts that were observed. */
-  factsObserved: (_, __, facts: ObservedFacts) => facts,
-
   enablementDecided: onEnablementDecided,
+
+  /** The `enabled` script of the module has ended. `scriptHangs`: it took too long. */
+  enabledScriptEnded: (_, __, scriptHangs: boolean) => ({ scriptHangs }),
 
   /** A problem that a user must solve. It stays until the configuration changes or the next converge. */
   problemFound: (record, collectInputs, decisionProblem: Problem) => ({
@@ -147,6 +145,33 @@ const MODULE_EVENTS = {
     return { release, missingObjects: [], run };
   },
 
+  /** The release was read from the server; undefined = there is none. */
+  releaseObserved: (_, __, release: ModuleRecord["release"]) => ({ release }),
+
+  /** The objects of the release were read from its record, or (`releaseReadError`) cannot be read. */
+  releaseObjectsRead: (_, __, releaseReadError: string | undefined) => ({ releaseReadError }),
+
+  /** The objects of the release are not watched any more, so findings about them end. */
+  releaseUnwatched: () => ({ deferredObjects: [], drift: NO_DRIFT, health: undefined }),
+
+  /** The health of a revision of the release was assessed. */
+  healthAssessed: (_, __, health: ModuleRecord["health"]) => ({ health }),
+
+  /** The objects of the release were compared with its record. */
+  driftObserved: (_, __, drift: ModuleRecord["drift"]) => ({ drift }),
+
+  /** Finalizers keep these former objects of the release. */
+  leftoversObserved: (_, __, leftovers: readonly string[]) => ({ leftovers }),
+
+  /** The readiness probe of the module failed; undefined = it succeeded. */
+  readinessProbed: (_, __, failure: string | undefined) => ({ probe: { failure } }),
+
+  /** Other content of a registry waits to be used; undefined = none waits. */
+  updateObserved: (_, __, update: ModuleRecord["update"]) => ({ update }),
+
+  /** Other bindings of the module's hooks cannot work than before. */
+  hookIssuesChanged: (_, __, issues: readonly string[]) => ({ issues }),
+
   /** The hooks of the module were configured and its schemas compiled, or one of both failed. */
   hooksLoaded: (record, _, { module, hooks = record.hooks, problem }: LoadResult) => ({
     loadedModule: module,
@@ -163,12 +188,18 @@ const MODULE_EVENTS = {
   /** The CRDs of this version of the module's files are applied; undefined = they must be applied again. */
   crdsApplied: (_, __, module: Module | undefined) => ({ crdsAppliedFor: module }),
 
+  /** The work on the CRDs of the module has come so far; undefined = it has ended. */
+  crdWorkProgressed: (_, __, crdWork: string | undefined) => ({ crdWork }),
+
   /** More objects of the release were found missing. */
   objectsFoundMissing: (record, _, missing: readonly string[]) => ({
     missingObjects: [...new Set([...record.missingObjects, ...missing])],
   }),
 
-  /** Missing objects were restored without a run, except those in `stillMissing`. */
+  /** These missing objects disappear repeatedly: they wait for the end of a back-off. */
+  objectsDeferred: (_, __, deferredObjects: readonly string[]) => ({ deferredObjects }),
+
+  /** Missing objects were restored, except those in `stillMissing`. */
   objectsRestored: (record, _, { objects, stillMissing }: RestoreResult) => ({
     missingObjects: record.missingObjects.filter(
       (object) => !objects.includes(object) || stillMissing.includes(object),

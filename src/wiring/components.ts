@@ -260,7 +260,7 @@ export class Components {
         onWatchError: this.#watchIssues.report,
         ownRelease: () => this.config.ownerRelease,
         onCrds: () => this.#bindings.kindsChanged(),
-        onLeftovers: (module, leftovers) => this.state.recordModule(module, "factsObserved", { leftovers }),
+        onLeftovers: (module, leftovers) => this.state.recordModule(module, "leftoversObserved", leftovers),
         hasModule: (name) => {
           const module = this.state.view.tree.modules.find((each) => each.name === name);
           return module !== undefined && !isConfirmedMissing(module, this.#base.clock);
@@ -330,7 +330,7 @@ export class Components {
       ...this.webhooks.hooks.listIssues(module),
     ];
     if (module === undefined) this.state.record("factsObserved", { issues });
-    else this.state.recordModule(module, "factsObserved", { issues });
+    else this.state.recordModule(module, "hookIssuesChanged", issues);
   }
 
   /** Handles the end of a run: watches the current objects of the release, updates statuses if needed, and plans again. */

@@ -119,7 +119,7 @@ describe("a hook that hangs", () => {
       lab.tick("web/hooks/other.sh");
       await lab.run(5 * MINUTE - 200);
       expect([readyExitCode(overview(lab)), why(lab, "web").includes("hangs")]).toEqual([0, false]);
-      lab.state.recordModule("web", "factsObserved", { missingObjects: ["ConfigMap/a"] });
+      lab.state.recordModule("web", "objectsFoundMissing", ["ConfigMap/a"]);
       await lab.run(100);
       const queue = moduleQueues === "main" ? "main" : "module/web";
       const hangs = `check hook hooks/check.sh of web hangs in queue ${queue} since ${since}Z; behind it wait other hook hooks/other.sh of web, web; restart the operator to end it, set --hook-timeout to limit such runs`;
@@ -203,7 +203,7 @@ it("a freeze defers actions, and reports what is wrong all the same", async () =
   lab.edit({ maintenance: "NoResourceReconciliation" });
   await lab.run(100);
   expect(readyExitCode(overview(lab))).toBe(0);
-  lab.state.recordModule("web", "factsObserved", { missingObjects: ["ConfigMap/a"] });
+  lab.state.recordModule("web", "objectsFoundMissing", ["ConfigMap/a"]);
   await lab.run(MINUTE);
   expect([lab.linesOf("restore"), lab.linesOf("helm web").length]).toEqual([[], 1]);
   expect(conditions(lab, "web")[0]).toMatch(

@@ -40,7 +40,7 @@ const HAPPENINGS: readonly Happening[] = [
   (world, lab) => {
     const name = `m${world.below(4)}`;
     if (lab.state.module(name)?.release?.status !== "deployed") return;
-    lab.state.recordModule(name, "factsObserved", { missingObjects: [`ns/Service/${world.below(9)}`] });
+    lab.state.recordModule(name, "objectsFoundMissing", [`ns/Service/${world.below(9)}`]);
   },
   (world, lab) => lab.moveRelease(`m${world.below(4)}`, world.chance(0.5) ? "delete" : "rollback"),
   (world, lab) =>

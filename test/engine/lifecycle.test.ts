@@ -513,11 +513,11 @@ describe("failures", () => {
     const lab = new EngineLab({ modules: [{ name: "one", enabled: true }] });
     await lab.start();
     lab.log.length = 0;
-    lab.state.recordModule("one", "factsObserved", { missingObjects: ["ns/Service/x"] });
+    lab.state.recordModule("one", "objectsFoundMissing", ["ns/Service/x"]);
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
     lab.log.length = 0;
-    lab.state.recordModule("one", "factsObserved", { release: undefined });
+    lab.state.recordModule("one", "releaseObserved", undefined);
     await lab.run();
     expect(lab.log).toEqual(["helm one"]);
   });

@@ -45,10 +45,7 @@ describe("runs that an edit overtakes", () => {
 
   it.each<readonly [string, (lab: EngineLab) => void]>([
     ["a request", (lab) => lab.state.recordModule("one", "runRequested", "token")],
-    [
-      "an absent object",
-      (lab) => lab.state.recordModule("one", "factsObserved", { missingObjects: ["Secret/x"] }),
-    ],
+    ["an absent object", (lab) => lab.state.recordModule("one", "objectsFoundMissing", ["Secret/x"])],
   ])("so is one of a run that nothing in the ConfigMap asked for, but %s", async (_, ask) => {
     const lab = await readyLab();
     lab.helmTakes = LONG_WAIT;

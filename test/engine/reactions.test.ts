@@ -186,8 +186,8 @@ describe("which change leads to what", () => {
   it("an absent object of a release: a module run", async () => {
     const lab = await startWith({ hook: hookOf("", values("/one/x")) });
     const absent = ["ns/Service/x"];
-    expect(
-      await after(lab, () => lab.state.recordModule("one", "factsObserved", { missingObjects: absent })),
-    ).toEqual(MODULE_RUN);
+    expect(await after(lab, () => lab.state.recordModule("one", "objectsFoundMissing", absent))).toEqual(
+      MODULE_RUN,
+    );
   });
 });

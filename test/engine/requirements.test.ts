@@ -132,7 +132,9 @@ describe("a module that requires another one", () => {
     const runs = lab.linesOf("helm a").length;
     // A dependency that flaps each second.
     for (let turn = 0; turn < 20; turn++) {
-      lab.state.recordModule("b", "factsObserved", { missingObjects: turn % 2 === 0 ? ["ns/Secret/x"] : [] });
+      const objects = ["ns/Secret/x"];
+      if (turn % 2 === 0) lab.state.recordModule("b", "objectsFoundMissing", objects);
+      else lab.state.recordModule("b", "objectsRestored", { objects, stillMissing: [] });
       await lab.run(1000);
     }
     expect(lab.linesOf("helm a")).toHaveLength(runs);
@@ -159,7 +161,7 @@ describe("a module that requires another one", () => {
     await lab.run();
     expect(runsOf(lab)).toEqual(["b", "a"]);
     lab.edit({ ...suspended, a: "x: 1" });
-    lab.state.recordModule("b", "factsObserved", { missingObjects: ["ns/Secret/x"] });
+    lab.state.recordModule("b", "objectsFoundMissing", ["ns/Secret/x"]);
     await lab.run();
     expect(lab.linesOf("release a v2")).toHaveLength(1);
   });

@@ -15,7 +15,8 @@ const web: ModuleSpec = { name: "web", enabled: true, hooks: [after] };
 const other: ModuleSpec = { name: "other", enabled: true, hooks: [ticking] };
 
 function lose(lab: EngineLab, name: string, ...absent: readonly string[]): void {
-  lab.state.recordModule(name, "factsObserved", { missingObjects: absent, release: lab.releases.get(name) });
+  lab.state.recordModule(name, "objectsFoundMissing", absent);
+  lab.state.recordModule(name, "releaseObserved", lab.releases.get(name));
 }
 
 async function stalled(more: Partial<ConstructorParameters<typeof EngineLab>[0]> = {}): Promise<EngineLab> {

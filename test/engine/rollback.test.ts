@@ -102,7 +102,7 @@ describe("a module that was rolled back", () => {
     const lab = await rolledBack();
     const restored: (readonly string[])[] = [];
     lab.restores = (absent) => void restored.push(absent);
-    lab.state.recordModule("m", "factsObserved", { missingObjects: ["ns/Service/m"] });
+    lab.state.recordModule("m", "objectsFoundMissing", ["ns/Service/m"]);
     await lab.run();
     expect(restored).toEqual([["ns/Service/m"]]);
     expect(view(lab)).toMatchObject({ rollbackReason: "chart 2 failed", missingObjects: [] });
@@ -163,10 +163,10 @@ it("a release that is not healthy in time makes one run for each revision", asyn
     revision,
   } as const;
   // An outage of what was healthy may have other causes than the revision.
-  lab.state.recordModule("m", "factsObserved", { health: { ...health, isOutage: true } });
+  lab.state.recordModule("m", "healthAssessed", { ...health, isOutage: true });
   await lab.run(3_600_000);
   expect(lab.askedOfHelm).toEqual([]);
-  lab.state.recordModule("m", "factsObserved", { health: health });
+  lab.state.recordModule("m", "healthAssessed", health);
   await lab.run(3_600_000);
   expect(lab.askedOfHelm).toEqual(["unhealthy"]);
   expect(view(lab)?.lastRun?.trigger).toEqual({ kind: "unhealthy" });
@@ -176,9 +176,9 @@ it("a release that is not healthy in time makes one run for each revision", asyn
   lab.noWayBack = true;
   lab.edit({ m: "a: 2" });
   await lab.run();
-  lab.state.recordModule("m", "factsObserved", { health: { ...health, revision: 2 } });
+  lab.state.recordModule("m", "healthAssessed", { ...health, revision: 2 });
   await lab.run(3_600_000);
   expect(view(lab)?.unhealthy?.message).toBe("m; there is no good revision to go back to");
-  lab.state.recordModule("m", "factsObserved", { health: { ...health, revision: 2, status: "Unknown" } });
+  lab.state.recordModule("m", "healthAssessed", { ...health, revision: 2, status: "Unknown" });
   expect(view(lab)?.unhealthy?.message).toBe("m");
 });

@@ -129,7 +129,7 @@ describe("13 to 16: what the changes start", () => {
 
   it("15: helm resources absent: step 5 of that module without onStartup and Synchronization", async () => {
     const lab = await started();
-    lab.state.recordModule("one", "factsObserved", { missingObjects: ["ns/Service/x"] });
+    lab.state.recordModule("one", "objectsFoundMissing", ["ns/Service/x"]);
     await lab.run();
     expect(lab.log).toEqual(RUN.filter((line) => !line.startsWith("release")));
     expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({
@@ -146,7 +146,7 @@ describe("13 to 16: what the changes start", () => {
       requested.push(absent);
       if (requested.length === 1) throw new RestoreError(["ns/Service/y: no"], ["ns/Service/y"]);
     };
-    lab.state.recordModule("one", "factsObserved", { missingObjects: ["ns/Service/x", "ns/Service/y"] });
+    lab.state.recordModule("one", "objectsFoundMissing", ["ns/Service/x", "ns/Service/y"]);
     await lab.run();
     expect(lab.state.view.modules.get("one")?.retry?.message).toContain("cannot bring back ns/Service/y: no");
     await lab.run(5000);
@@ -159,7 +159,7 @@ describe("13 to 16: what the changes start", () => {
     lab.edit({ oneMaintenance: "NoResourceReconciliation" });
     await lab.run();
     lab.log.length = 0;
-    lab.state.recordModule("one", "factsObserved", { missingObjects: ["ns/Service/x"] });
+    lab.state.recordModule("one", "objectsFoundMissing", ["ns/Service/x"]);
     await lab.run();
     expect(lab.log).toEqual([]);
   });

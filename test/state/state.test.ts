@@ -75,16 +75,17 @@ it("the health of a revision says nothing of the next one", () => {
     ({ name: "a", revision, status: "deployed" }) as NonNullable<ModuleRecord["release"]>;
   const health = (status: "True" | "False") =>
     ({ revision: 1, status, reason: "r", message: "m" }) as NonNullable<ModuleRecord["health"]>;
-  const set = (change: Partial<Pick<ModuleRecord, "health" | "release">>) =>
-    state.recordModule("a", "factsObserved", change);
+  const assess = (status: "True" | "False") => state.recordModule("a", "healthAssessed", health(status));
+  const deploy = (revision: number) => state.recordModule("a", "releaseObserved", release(revision));
   expect(displayed()).toEqual([undefined, undefined]);
-  set({ release: release(1) });
+  deploy(1);
   expect(displayed()).toEqual([undefined, "Unknown"]);
-  set({ health: health("True") });
+  assess("True");
   expect(displayed()).toEqual(["True", undefined]);
-  set({ health: health("False") });
+  assess("False");
   expect(displayed()).toEqual(["False", "False"]);
-  set({ health: health("True"), release: release(2) });
+  assess("True");
+  deploy(2);
   expect(displayed()).toEqual(["Unknown", "Unknown"]);
 });
 
@@ -100,7 +101,7 @@ describe("the record", () => {
     await changes();
     state.record("removalBlocked", { action: "purge", text: "a" });
     state.record("factsObserved", { boot: "running" });
-    state.recordModule("web", "factsObserved", { missingObjects: ["x"] });
+    state.recordModule("web", "objectsFoundMissing", ["x"]);
     expect(await changes()).toBe(1);
     expect(await changes()).toBe(0);
     state.recordModule("nobody", "removalDecided");
@@ -124,7 +125,7 @@ describe("the record", () => {
   it("keeps what stands in the way of bindings with the module, or with global hooks", () => {
     const { state } = lab("web");
     state.record("factsObserved", { issues: ["global"] });
-    state.recordModule("web", "factsObserved", { issues: ["own"] });
+    state.recordModule("web", "hookIssuesChanged", ["own"]);
     expect([state.view.issues, state.view.modules.get("web")?.issues]).toEqual([["global"], ["own"]]);
     state.record("factsObserved", { issues: [] });
     expect([state.view.issues, state.view.modules.get("web")?.issues]).toEqual([[], ["own"]]);
@@ -381,7 +382,7 @@ describe("the record", () => {
   it("keeps what others tell it of releases, rights and removals", async () => {
     const { state, changes } = lab("web");
     const release = { name: "web", revision: 3, status: "deployed" } as never;
-    state.recordModule("web", "factsObserved", { release });
+    state.recordModule("web", "releaseObserved", release);
     state.record("factsObserved", { missingRights: ["list pods"] });
     state.record("removalBlocked", { action: "delete", text: "a" });
     state.record("removalBlocked", { action: "purge", text: "b" });

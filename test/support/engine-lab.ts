@@ -306,7 +306,7 @@ export class EngineLab {
     const moved = { ...release, revision: release.revision + 1, values: "by hand" };
     if (how === "delete") this.releases.delete(name);
     else this.releases.set(name, moved);
-    this.state.recordModule(name, "factsObserved", { release: this.releases.get(name) });
+    this.state.recordModule(name, "releaseObserved", this.releases.get(name));
   }
 
   /** A release of ours that is there already. */

@@ -254,7 +254,7 @@ describe("what is reported of a module run", () => {
     const lab = await started([one()]);
     const activities: unknown[] = [];
     lab.helmFails = () => void activities.push(record(lab)?.activity);
-    lab.state.recordModule("one", "factsObserved", { missingObjects: ["n/Secret/x"] });
+    lab.state.recordModule("one", "objectsFoundMissing", ["n/Secret/x"]);
     await lab.run();
     lab.edit({ one: "{ x: 1 }" });
     await lab.run();

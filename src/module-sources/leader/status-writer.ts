@@ -210,7 +210,7 @@ export class PendingUpdateRecorder {
     const { state } = this.#context.options;
     for (const { module, update } of state.records()) {
       const now = this.#updates.get(module.name);
-      if (update !== now) state.recordModule(module.name, "factsObserved", { update: now });
+      if (update !== now) state.recordModule(module.name, "updateObserved", now);
     }
   }
 }

@@ -145,7 +145,7 @@ async function runModuleScript(
   const input = enabledScriptInput(ports.state.values, module, enabled);
   const answer = await ports.runScript({ ...input, settings, logger, signal });
   const scriptHangs = "failure" in answer && answer.timedOut === true;
-  ports.state.recordModule(module.name, "factsObserved", { scriptHangs });
+  ports.state.recordModule(module.name, "enabledScriptEnded", scriptHangs);
   if ("failure" in answer) throw recordScriptFailure(ports, module, answer);
   return answer;
 }
@@ -185,7 +185,7 @@ function recordDecision(ports: Ports, module: Module, decision: Enablement): voi
 function recordRelease({ state, releases }: Ports, { name, chart }: Module, { enabled }: Enablement): void {
   const isRecordedByRuns = enabled && chart !== "none";
   if (!isRecordedByRuns && releases.observed.ownership(name) === "ours")
-    state.recordModule(name, "factsObserved", { release: releases.observed.get(name) });
+    state.recordModule(name, "releaseObserved", releases.observed.get(name));
 }
 
 /** Stops schedules and removes waiting tasks of disabled modules at once; their watches stay until afterDeleteHelm. */

@@ -234,7 +234,7 @@ function recordProbe(
   const fields = { hook: name, module };
   if (failure !== undefined) logger.warn("Readiness probe failed", { ...fields, error: failure });
   else if (before !== undefined) logger.info("Readiness probe succeeds again", fields);
-  state.recordModule(module, "factsObserved", { probe: { failure } });
+  state.recordModule(module, "readinessProbed", failure);
   return { kind: "done" };
 }
 

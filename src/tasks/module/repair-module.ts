@@ -45,7 +45,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
     await ports.releases.ensureCrds(request, {
       report(progress) {
         ports.logger.info("Work on CRDs continues", { module: name, progress });
-        ports.state.recordModule(name, "factsObserved", { crdWork: progress });
+        ports.state.recordModule(name, "crdWorkProgressed", progress);
       },
       onDropped: (dropped) => {
         // Logs once for each content of the module, not at each converge.
@@ -65,7 +65,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
     return problem;
   } finally {
     if (ports.state.module(name)?.crdWork !== undefined)
-      ports.state.recordModule(name, "factsObserved", { crdWork: undefined });
+      ports.state.recordModule(name, "crdWorkProgressed", undefined);
   }
 }
 

@@ -132,7 +132,7 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   const request = { ...buildHelmInput(ports.state.values, module), confirmedTakeover, signal, onWait };
   try {
     const release = await ports.releases.rollBack(request, rollbackRequest.revision);
-    ports.state.recordModule(name, "factsObserved", { release });
+    ports.state.recordModule(name, "releaseObserved", release);
     ports.recorder.rolledBackByHand(name, release);
   } finally {
     // An interrupted run repeats the request. After a failure, the labels of the release record it.
@@ -186,8 +186,10 @@ async function runHelmStep(run: ModuleRun): Promise<ReleaseOutcome | undefined> 
   const request = { ...buildHelmInput(values, module), ...circumstances, signal: context.signal, onWait };
   const outcome = await reconcile(ports, request).catch((error: unknown) => {
     // Some missing objects were restored: the retry restores only the others.
-    if (error instanceof RestoreError)
-      ports.state.recordModule(name, "factsObserved", { missingObjects: error.missingObjects });
+    if (error instanceof RestoreError) {
+      const restore = { objects: missingObjects, stillMissing: error.missingObjects };
+      ports.state.recordModule(name, "objectsRestored", restore);
+    }
     throw error;
   });
   ports.state.recordModule(name, "releaseApplied", outcome);

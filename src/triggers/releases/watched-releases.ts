@@ -3,7 +3,7 @@
  * the module. The first converge is the first reconciliation of all modules after the start.
  */
 
-import { NO_DRIFT, type DriftedObject } from "../../drift/index.ts";
+import type { DriftedObject } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import type { Release, Releases } from "../../helm/index.ts";
 import { get, getMetadata, ignoreNotFound } from "../../kube/index.ts";
@@ -96,7 +96,7 @@ export class WatchedReleases {
   /** The release of a module may have changed: records it, and watches its current objects. */
   recordRelease(module: string): void {
     const { state, releases } = this.#options;
-    state.recordModule(module, "factsObserved", { release: releases.observed.get(module) });
+    state.recordModule(module, "releaseObserved", releases.observed.get(module));
     // A run creates and deletes objects: the objects are read after its end.
     if (state.module(module)?.run.activity !== "none") return;
     const isFirstConvergeDone = state.view.boot === "running";
@@ -142,7 +142,7 @@ export class WatchedReleases {
   #watchRelease(module: string, release: Release | undefined, objects: readonly ReleaseObject[]): void {
     const { state, healthTimeoutMs } = this.#options;
     // Records it again: now it has the content of the release record, not only the labels of the Secret.
-    state.recordModule(module, "factsObserved", { release });
+    state.recordModule(module, "releaseObserved", release);
     const record = state.module(module);
     if (release === undefined || record?.enabled !== true) return this.#stopWatching(module);
     const { ignore = [], timeout = "" } = record.module.health ?? {};
@@ -165,7 +165,7 @@ export class WatchedReleases {
     watchedRelease.close();
     this.#watchedReleases.delete(module);
     const { state, onHealth } = this.#options;
-    state.recordModule(module, "factsObserved", { deferredObjects: [], drift: NO_DRIFT, health: undefined });
+    state.recordModule(module, "releaseUnwatched");
     onHealth(module, undefined);
   }
 
@@ -182,8 +182,7 @@ export class WatchedReleases {
       onMissing: (missing) => this.#recordMissing(module, missing),
       // A run restores them only after their back-off, since they keep disappearing.
       onDeferred: (deferred) => {
-        const deferredObjects = this.#selectCreated(module, deferred);
-        state.recordModule(module, "factsObserved", { deferredObjects });
+        state.recordModule(module, "objectsDeferred", this.#selectCreated(module, deferred));
       },
     });
     const health = new ReleaseHealth({
@@ -192,7 +191,7 @@ export class WatchedReleases {
       clock,
       pods: this.#podWatches,
       onHealth: (releaseHealth) => {
-        state.recordModule(module, "factsObserved", { health: releaseHealth });
+        state.recordModule(module, "healthAssessed", releaseHealth);
         onHealth(module, releaseHealth);
       },
     });
@@ -205,7 +204,7 @@ export class WatchedReleases {
       getPolicy: () => this.#getDriftPolicy(module),
       readRecordedObjects: (signal) => releases.readRecordedObjects(module, signal),
       mayCheck: () => this.#isSettled(module) && releases.observed.get(module)?.status === "deployed",
-      onDrift: (drift) => state.recordModule(module, "factsObserved", { drift }),
+      onDrift: (drift) => state.recordModule(module, "driftObserved", drift),
       onFound: (object, repaired) => onDrift(module, object, repaired),
     });
     return new WatchedRelease({ kinds, clock, analyzers: { selfHeal, drift, health } });
@@ -238,7 +237,7 @@ export class WatchedReleases {
   #recordReadError(module: string, releaseReadError: string | undefined): void {
     const { state } = this.#options;
     if (state.module(module)?.releaseReadError !== releaseReadError)
-      state.recordModule(module, "factsObserved", { releaseReadError });
+      state.recordModule(module, "releaseObjectsRead", releaseReadError);
   }
 
   /** Returns how drift of a module is handled. Drift of a suspended module is only reported, never repaired. */

@@ -242,7 +242,7 @@ describe("objects of releases", () => {
     await listed(["a", "b"]);
     await deleted("a");
     // It was restored, and is deleted again.
-    state.recordModule("one", "factsObserved", { missingObjects: [] });
+    state.recordModule("one", "objectsRestored", { objects: ["home/ConfigMap/a"], stillMissing: [] });
     there.add("a");
     void consumers[0]?.onApplied(objectOf("a"));
     await deleted("a");
