@@ -14,7 +14,8 @@ import {
   ChartReader,
   computeInputsDigest,
 } from "../../../src/helm/chart/chart.ts";
-import { listChartInputs } from "../../../src/modules/chart/find-chart.ts";
+import { ChartArchives } from "../../../src/modules/index.ts";
+import { listChartInputs, openChart } from "../../../src/modules/chart/find-chart.ts";
 import { parseHelmIgnore } from "../../../src/modules/chart/chart-files.ts";
 import { ChartChangedError, copyChart } from "../../../src/helm/rendering.ts";
 import { ManualClock } from "../../support/clock.ts";
@@ -270,6 +271,26 @@ describe("the inputs digest", () => {
     await put("files/x.txt", "{{ .Capabilities.APIVersions }}");
     await digest({ capabilities });
     expect(asked).toEqual([["apps/v1"], undefined]);
+  });
+
+  // Labels of releases and addon.yaml contain these digests: other ones would upgrade each release, and refuse each chart.
+  test("and that of a chart never change", async () => {
+    const names =
+      "a/x a.b a-b/c B/d ä/e \u{1F600} \uFF5E .hidden a/.deep/f crds/c.yaml hooks/h lib/l charts/s/lib/l";
+    for (const path of names.split(" ")) await put(path, `content of ${path}`);
+    for (const path of ["empty", "ignored/x", "templates/.ignored", "templates/.kept/g"]) await put(path, "");
+    await put(".helmignore", "/ignored/\n");
+    await symlink("../a", join(root, "B/linked"));
+    await symlink("a.b", join(root, "link"));
+    const own = await reader.read({ name: "m", chartDir: root, chart: "own" });
+    const synthetic = await reader.read({ name: "n", chartDir: root, chart: "synthetic" });
+    const opened = await openChart(root, new ChartArchives(scratches));
+    expect([own.digest, synthetic.digest, await digest({ chart: own }), opened.digest()]).toEqual([
+      "a51838f50721d0982050306f8398524076571ce351d5b9ca106013ac6cca5bef",
+      "2d2196392565d00f065d2cf626cbc02d3e3929973fd19c7fe26f502f59b2960e",
+      "v1-5c2d23eff35bdb16c6a52f7082d19a87e34c8ade",
+      "sha256:a51838f50721d0982050306f8398524076571ce351d5b9ca106013ac6cca5bef",
+    ]);
   });
 
   test("covers every file that helm loads", async () => {
