@@ -6,7 +6,7 @@ export default {
   mutate: [
     "src/{plan,state,values,queue,tasks,modules}/**/*.ts",
     "src/helm/decide.ts",
-    "src/status/project/evaluation.ts",
+    "src/status/explain/*.ts",
     "src/lib/redact/**/*.ts",
   ],
   plugins: ["./scripts/mutants/runner.mjs"],

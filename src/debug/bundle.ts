@@ -2,11 +2,11 @@
 
 import { yieldToEventLoop, oneLine } from "../lib/index.ts";
 import { GLOBAL, type Json, type JsonObject } from "../model/index.ts";
-import { explainModule } from "../plan/index.ts";
 import { listMissingObjects } from "../state/index.ts";
 import { buildOverview, summarizeState } from "../status/index.ts";
 import { dumpQueues } from "./queue-dump.ts";
 import type { DebugSources } from "./sources.ts";
+import { explainModule } from "../status/index.ts";
 
 type ContentBuilder = (sources: DebugSources) => unknown;
 

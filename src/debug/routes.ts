@@ -3,7 +3,7 @@
 import { LOG_LEVELS, oneLine, parseDuration, withSuggestion, type LogLevel } from "../lib/index.ts";
 import { describeProblem, GLOBAL, MAIN_QUEUE, member } from "../model/index.ts";
 import type { Hook, Json, Module } from "../model/index.ts";
-import { drawGraph, explainModule, graphToJson, buildGraph, describeRunBlocker } from "../plan/index.ts";
+import { drawGraph, graphToJson, buildGraph, describeRunBlocker } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
 import { evaluateModule, buildOverview, summarizeState } from "../status/index.ts";
 import { suspendingKey } from "../values/index.ts";
@@ -11,6 +11,7 @@ import { buildBundleFiles } from "./bundle.ts";
 import { followerResponse } from "./leader-proxy.ts";
 import { dumpQueue, dumpQueues, renderQueue, renderQueues } from "./queue-dump.ts";
 import type { DebugSources, LogLevelControl } from "./sources.ts";
+import { explainModule } from "../status/index.ts";
 /** Data, which is rendered in the requested format, or text; text with data is the default among the formats. */
 export type RouteResponse =
   | { readonly status: number; readonly data: Json }

@@ -7,7 +7,6 @@ import { describeObject, type DriftedObject } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
 import type { HelmRecorder, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
-import { HOW_TO_END_HANGING_HOOK, describeEnablement, describeAwaitedTask } from "../plan/index.ts";
 import type { State, View } from "../state/index.ts";
 import type { EventReason, OperatorEvent } from "../status/index.ts";
 import type { Recorder } from "../tasks/index.ts";
@@ -15,6 +14,7 @@ import type { Cause, Task } from "../model/index.ts";
 import { recordHookRun } from "./inventory.ts";
 import { recordTaskWait } from "./measure.ts";
 import type { Metrics } from "./metrics.ts";
+import { HOW_TO_END_HANGING_HOOK, describeEnablement, describeAwaitedTask } from "../status/index.ts";
 
 /** Publishes a Kubernetes Event. */
 type Announce = (event: OperatorEvent) => void;

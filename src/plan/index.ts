@@ -12,28 +12,10 @@ export {
   keepNamespace,
   type ReleaseFacts,
 } from "./discovery.ts";
-export * from "./explain/explain-wait.ts";
-export {
-  describeEnablement,
-  describeReasons,
-  describeRunWait,
-  describeHealth,
-  type Reasons,
-  describeAwaitedTask,
-} from "./explain/reasons.ts";
-export {
-  HOW_TO_END_HANGING_HOOK,
-  describeDroppedTicks,
-  describeFailingHooks,
-  explainHeadOfLineBlocking,
-  findFailingHead,
-  type FailingHead,
-} from "./explain/failing-hooks.ts";
-export * from "./explain/origin.ts";
 export { describeMove } from "./moves.ts";
-export { drawGraph, graphToJson, buildGraph } from "./explain/graph-text.ts";
+export { drawGraph, graphToJson, buildGraph } from "./graph-text.ts";
 export { findCycleProblem, getPrecedingModules, findCycle } from "./requirement-cycles.ts";
-export { findModulesAwaitedByConverge } from "./scheduled-runs.ts";
+export { findBlockingFirstRuns, findModulesAwaitedByConverge } from "./scheduled-runs.ts";
 export { hasGlobalConfigChanged, findConvergeCause, findRestartCause, findRunCause } from "./causes.ts";
 export { canRestoreWithoutRun } from "./causes.ts";
 export { Engine, choosePosition, isRunOutdated, planTasks } from "./due.ts";
@@ -48,6 +30,7 @@ export {
   mayMoveNow,
   collectRemovalInput,
   decideRemovals,
+  describeDependents,
   describeRequiredBy,
   type Removals,
 } from "./removals.ts";
@@ -58,6 +41,8 @@ export {
   isRunnable,
   isReleaseIntact,
   findRunBlocker,
+  describeOtherBlockers,
+  listReportedRequirements,
   type Requirement,
   type RunBlocker,
 } from "./run-readiness.ts";

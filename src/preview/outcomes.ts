@@ -6,16 +6,11 @@
 import { ForeignReleaseError, type Releases } from "../helm/index.ts";
 import { oneLine } from "../lib/index.ts";
 import { describeProblem, type Json, type Tree } from "../model/index.ts";
-import {
-  findRetainKey,
-  describeMove,
-  describeRequiredBy,
-  describeOrigin,
-  toDisplayedOrigin,
-} from "../plan/index.ts";
+import { findRetainKey, describeMove, describeRequiredBy } from "../plan/index.ts";
 import type { ModuleFacts, Removals } from "../plan/index.ts";
 import { problemOf, type State } from "../state/index.ts";
 import { buildHelmInput, createSourceRedactor, getHelmSkipReason } from "../values/index.ts";
+import { describeOrigin, toDisplayedOrigin } from "../status/index.ts";
 
 /** The outcome of a start for one module, or for a release without a module. */
 export type PreviewOutcome =

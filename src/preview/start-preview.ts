@@ -21,7 +21,6 @@ import {
   decideAllModules,
   explainDeletionLimit,
   getInstallationId,
-  explainHeadOfLineBlocking,
   mustLoadModule,
   isRunnable,
   collectModuleFacts,
@@ -41,6 +40,7 @@ import {
   describeModuleOrigins,
 } from "./outcomes.ts";
 import { copyRunTimes, loadRunTimes, estimateWaveSeconds, type Concurrency } from "./run-times.ts";
+import { explainHeadOfLineBlocking } from "../status/index.ts";
 
 interface Sources {
   readonly settings: {

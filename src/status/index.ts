@@ -26,7 +26,17 @@ export { describeSourceProblem } from "./project/source-problem.ts";
 export { buildOverview, summarizeState, type OverviewRow, type Overview } from "./project/overview.ts";
 export { Projector } from "./project/projector.ts";
 export { addTransitionTimes, type UntimedCondition } from "./project/conditions.ts";
-export { evaluateModule, isRunUnannounced } from "./project/evaluation.ts";
+export { evaluateModule, isRunUnannounced } from "./explain/module-state.ts";
+export { explainModule, type StateSnapshot } from "./explain/blockers.ts";
+export {
+  describeEnablement,
+  describeReasons,
+  describeHealth,
+  describeAwaitedTask,
+  type Reasons,
+} from "./explain/reasons.ts";
+export { HOW_TO_END_HANGING_HOOK, explainHeadOfLineBlocking } from "./explain/failing-hooks.ts";
+export { describeContent, describeOrigin, toDisplayedOrigin } from "./explain/origin.ts";
 export { withGeneration } from "./write/stored-object.ts";
 export type { MirrorOptions } from "./write/mirror-options.ts";
 export { StatusMirror } from "./write/status-mirror.ts";

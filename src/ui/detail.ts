@@ -1,12 +1,12 @@
 /** Details for the page: one module, its values, and the last runs. The caller redacts secrets. `status` is that of the AddonModule resource. */
 
-import { describeContent, explainModule, toDisplayedOrigin, type StateSnapshot } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import { omitUndefined, type ModuleStatus, type DisplayedValues } from "../status/index.ts";
 import { listLeaves, formatMessage } from "../lib/index.ts";
 import { isJsonObject, asString, member, type Json, type JsonObject, type Span } from "../model/index.ts";
 import type { RunRing, RunView } from "../trace/index.ts";
 import type { ModuleDetail, ObjectRow, RunDetail, RunRow, SpanRow, ValuesDetail } from "./wire.ts";
+import { describeContent, explainModule, toDisplayedOrigin, type StateSnapshot } from "../status/index.ts";
 
 /** Builds the details of one module for the page. `status` is undefined on a follower, which does not write statuses. */
 export function buildModuleDetail(

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { oneLine, type Clock, type KnownSecrets } from "../lib/index.ts";
 import { readYamlMap } from "../helm/index.ts";
 import { member, objectOf, type Json, type JsonObject, type Module } from "../model/index.ts";
-import { buildGraph, type StateSnapshot } from "../plan/index.ts";
+import { buildGraph } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
 import { displayValues, type ModuleStatus, type StatusValues } from "../status/index.ts";
 import type { RunRing } from "../trace/index.ts";
@@ -27,6 +27,7 @@ import {
 import { findRefusalReason, type RequestOrigin } from "./request-origin.ts";
 import type { StreamSink } from "./streams.ts";
 import type { GraphNode, OperatorRow } from "./wire.ts";
+import { type StateSnapshot } from "../status/index.ts";
 
 /** Where the page gets its data. */
 export interface PageSources {

@@ -5,12 +5,12 @@
 
 import { Timers, type Clock } from "../lib/index.ts";
 import { describeTask, type Task } from "../model/index.ts";
-import type { StateSnapshot } from "../plan/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { Pacer } from "../runtime/index.ts";
 import { buildOverview, omitUndefined } from "../status/index.ts";
 import { EventStreams, type StreamSink } from "./streams.ts";
 import type { PageModuleRow, OperatorRow, QueueRow, TaskRow } from "./wire.ts";
+import { type StateSnapshot } from "../status/index.ts";
 
 /** The tables at one moment. */
 export interface PageState {

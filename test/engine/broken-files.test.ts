@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { explainModule } from "../../src/plan/index.ts";
 import { collectWarnings } from "../../src/state/index.ts";
 import { projectModule } from "../../src/status/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
+import { explainModule } from "../../src/status/index.ts";
 
 const GOOD = { name: "good", order: 2, enabled: true };
 const WEB = {

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 
 import { dumpQueues, renderQueues } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
-import { explainBlockers, explainModule } from "../../src/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec } from "../support/engine-lab.ts";
+import { explainBlockers, explainModule } from "../../src/status/explain/blockers.ts";
 
 function evidence(lab: EngineLab) {
   return { view: lab.state.view, queues: lab.queues.views() };

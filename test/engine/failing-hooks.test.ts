@@ -4,11 +4,11 @@ import { readyExitCode } from "../../src/commands/operator/overview.ts";
 import { renderStatus, type Style } from "../../src/commands/operator/tables.ts";
 import { dumpQueues, renderQueues } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
-import { explainModule } from "../../src/plan/index.ts";
 import { buildOverview } from "../../src/status/index.ts";
 import { Projector } from "../../src/status/project/projector.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookAct, HookSpec } from "../support/engine-lab.ts";
+import { explainModule } from "../../src/status/index.ts";
 
 /** What the hook of a test does at its next event or tick. */
 const next: { act: HookAct } = { act: {} };

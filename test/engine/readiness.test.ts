@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { evaluateModule, getReadyStatus } from "../../src/status/project/evaluation.ts";
+import { evaluateModule, getReadyStatus } from "../../src/status/explain/module-state.ts";
 import { EngineLab, type HookAct, type HookSpec, type ModuleSpec } from "../support/engine-lab.ts";
 
 // docs/reference/hooks.md, "Batch hooks": the readiness probe of a module.

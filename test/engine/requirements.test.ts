@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
-import { explainBlockers, explainModule } from "../../src/plan/index.ts";
 import { requiredKey } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
+import { explainBlockers, explainModule } from "../../src/status/explain/blockers.ts";
 
 // docs/reference/modules.md, "What a module requires".
 

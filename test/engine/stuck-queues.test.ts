@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { explainModule } from "../../src/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "../support/engine-lab.ts";
+import { explainModule } from "../../src/status/index.ts";
 
 const MINUTE = 60_000;
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
 import { redactValues } from "../../src/lib/index.ts";
-import { explainBlockers } from "../../src/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
+import { explainBlockers } from "../../src/status/explain/blockers.ts";
 
 // docs/reference/values.md, "Values from Secrets".
 

@@ -3,8 +3,8 @@ import type { Json, Module } from "../../src/model/index.ts";
 import type { Release } from "../../src/helm/index.ts";
 import { newModuleRecord, type LastRun, type ModuleView, type View } from "../../src/state/index.ts";
 import type { RunInputs } from "../../src/state/run-record.ts";
-import type { StateSnapshot } from "../../src/plan/index.ts";
 import { NO_SETTINGS } from "../../src/values/index.ts";
+import { type StateSnapshot } from "../../src/status/index.ts";
 
 /** The moment tests begin at. */
 export const T0 = Date.UTC(2026, 0, 1);

@@ -2,10 +2,10 @@ import { expect } from "vitest";
 
 import { toOverview } from "../../src/commands/cluster/from-resources.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
-import type { StateSnapshot } from "../../src/plan/index.ts";
 import { buildOverview, Projector, type IAddonModule, type IAddonOperator } from "../../src/status/index.ts";
 import { buildPageState } from "../../src/ui/view-model.ts";
 import type { EngineLab } from "./engine-lab.ts";
+import { type StateSnapshot } from "../../src/status/index.ts";
 
 const ABOUT = { version: "0", name: "addon-operator", namespace: "addons" };
 

@@ -3,7 +3,6 @@
 import { servePublic } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Module, Problem } from "../../src/model/index.ts";
-import type { StateSnapshot } from "../../src/plan/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { Projector } from "../../src/status/index.ts";
 import type { Span } from "../../src/model/index.ts";
@@ -11,6 +10,7 @@ import type { RunView } from "../../src/trace/index.ts";
 import { Page, type PageSources } from "../../src/ui/index.ts";
 import { T0, finished, moduleView, release, underWay, viewOf } from "../status/views.ts";
 import { ManualClock } from "./clock.ts";
+import { type StateSnapshot } from "../../src/status/index.ts";
 
 export const SECRET = "hunter2-correct-horse";
 

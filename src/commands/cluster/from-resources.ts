@@ -5,7 +5,6 @@
 
 import type { LeaseSpec } from "../../kube/index.ts";
 import { medianOf } from "../../lib/index.ts";
-import { describeHealth, describeOrigin, describeReasons, type Reasons } from "../../plan/index.ts";
 import { describeSourceProblem, omitUndefined } from "../../status/index.ts";
 import type {
   IAddonModule,
@@ -14,6 +13,7 @@ import type {
   OverviewRow,
   Overview,
 } from "../../status/index.ts";
+import { describeHealth, describeOrigin, describeReasons, type Reasons } from "../../status/index.ts";
 
 type ModuleStatus = NonNullable<IAddonModule["status"]>;
 

@@ -4,7 +4,7 @@ import { formatUtc } from "../../lib/index.ts";
 import { STALLED, toConditionMessage } from "../models/kinds.ts";
 import type { Condition, StoredCondition } from "../models/kinds.ts";
 import { getRunbookPath } from "../models/runbook.ts";
-import { getReadyStatus, UNDER_WAY, type Evaluation } from "./evaluation.ts";
+import { getReadyStatus, UNDER_WAY, type Evaluation } from "../explain/module-state.ts";
 
 /** A condition without its time. */
 export type UntimedCondition = Omit<Condition, "lastTransitionTime">;

@@ -5,7 +5,7 @@ import { describeDrift } from "../../drift/index.ts";
 import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import { describeCause } from "../../model/index.ts";
-import { describeEnablement, toDisplayedOrigin, type Requirement } from "../../plan/index.ts";
+import { type Requirement } from "../../plan/index.ts";
 import { readAnnotationToken, listMissingObjects, getReleaseVersion } from "../../state/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
 import { omitUndefined, toStatusLine } from "../models/kinds.ts";
@@ -18,7 +18,14 @@ import type {
 } from "../models/kinds.ts";
 import { addTransitionTimes, buildHooksFailingCondition, buildProgressConditions } from "./conditions.ts";
 import type { UntimedCondition } from "./conditions.ts";
-import { evaluateModule, isRunUnannounced, type Evaluation, type EvaluationContext } from "./evaluation.ts";
+import {
+  evaluateModule,
+  isRunUnannounced,
+  type Evaluation,
+  type EvaluationContext,
+} from "../explain/module-state.ts";
+import { describeEnablement } from "../explain/reasons.ts";
+import { toDisplayedOrigin } from "../explain/origin.ts";
 
 /** The wanted content of an AddonModule. */
 export interface ModuleProjection {

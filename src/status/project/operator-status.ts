@@ -1,7 +1,7 @@
 /** Computes the status of the AddonOperator, which aggregates all modules (docs/reference/status.md, "States of the operator"). */
 
 import { OVERFULL_WARNING, displayDigest, formatUtc, medianOf } from "../../lib/index.ts";
-import { explainDeletionLimit, type ConvergeBlocker } from "../../plan/index.ts";
+import { explainDeletionLimit } from "../../plan/index.ts";
 import { readAnnotationToken } from "../../state/index.ts";
 import { MAINTENANCE } from "../../values/index.ts";
 import type { ConvergePhase, View } from "../../state/index.ts";
@@ -14,11 +14,12 @@ import {
   isReady,
   isEnabledOrSwitchedOn,
   evaluateOperator,
-} from "./operator-evaluation.ts";
-import type { OperatorBlockers, OperatorEvaluation, Evaluations } from "./operator-evaluation.ts";
+} from "../explain/operator-state.ts";
+import type { OperatorBlockers, OperatorEvaluation, Evaluations } from "../explain/operator-state.ts";
 import { addTransitionTimes, buildHooksFailingCondition, buildProgressConditions } from "./conditions.ts";
 import type { UntimedCondition } from "./conditions.ts";
-import { UNDER_WAY, type Evaluation } from "./evaluation.ts";
+import { UNDER_WAY, type Evaluation } from "../explain/module-state.ts";
+import { type ConvergeBlocker } from "../explain/blockers.ts";
 
 interface OperatorFacts extends OperatorBlockers {
   /** Milliseconds since the epoch. */

@@ -2,20 +2,16 @@
 
 import { formatUtc, medianOf } from "../../lib/index.ts";
 import { describeCause } from "../../model/index.ts";
-import {
-  describeRunBlocker,
-  describeDroppedTicks,
-  toDisplayedOrigin,
-  collectWaits,
-  type DisplayedOrigin,
-  type StateSnapshot,
-} from "../../plan/index.ts";
+import { describeRunBlocker } from "../../plan/index.ts";
 import { collectWarnings, getReleaseVersion, type LastRun, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorStateName } from "../models/kinds.ts";
 import { omitUndefined, toConditionMessage, toStatusLine } from "../models/kinds.ts";
 import { projectOperator } from "./operator-status.ts";
-import { collectOperatorBlockers } from "./operator-evaluation.ts";
-import { evaluateModule, getReadyStatus } from "./evaluation.ts";
+import { collectOperatorBlockers } from "../explain/operator-state.ts";
+import { evaluateModule, getReadyStatus } from "../explain/module-state.ts";
+import { describeDroppedTicks } from "../explain/failing-hooks.ts";
+import { toDisplayedOrigin, type DisplayedOrigin } from "../explain/origin.ts";
+import { collectWaits, type StateSnapshot } from "../explain/blockers.ts";
 
 /** The last run of a module, or the one under way, which has no result yet. */
 interface RunRow {

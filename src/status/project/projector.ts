@@ -1,14 +1,15 @@
 /** Projects a view (what the operator knows in memory) to the wanted content of the AddonOperator and of all AddonModules. */
 
 import type { KnownSecrets } from "../../lib/index.ts";
-import { type StateSnapshot, type Requirement, type Waits, collectWaits } from "../../plan/index.ts";
+import { type Requirement } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
 import { displayValues, type DisplayedValues, type StatusValues } from "./displayed-values.ts";
 import { projectModule, type ModuleProjection } from "./module-status.ts";
 import type { ModuleStatus, OperatorStatus } from "../models/kinds.ts";
-import { collectOperatorBlockers } from "./operator-evaluation.ts";
+import { collectOperatorBlockers } from "../explain/operator-state.ts";
 import { projectOperator } from "./operator-status.ts";
-import { ANNOUNCE_AFTER_MS, isRunUnannounced } from "./evaluation.ts";
+import { ANNOUNCE_AFTER_MS, isRunUnannounced } from "../explain/module-state.ts";
+import { type StateSnapshot, type Waits, collectWaits } from "../explain/blockers.ts";
 
 /** The wanted content of all resources at one moment. The operator does not write the spec of the AddonOperator. */
 export interface Projection {

@@ -6,7 +6,6 @@
 import { Timers, oneLine } from "../../lib/index.ts";
 import type { WatchHub } from "../../kube/index.ts";
 import { asString } from "../../model/index.ts";
-import type { StateSnapshot } from "../../plan/index.ts";
 import { Loop, Pacer } from "../../runtime/index.ts";
 import type { State, View } from "../../state/index.ts";
 import { MirroredObjects, type MirroredObject } from "./mirrored.ts";
@@ -17,6 +16,7 @@ import { type Projection, Projector } from "../project/projector.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
 import type { MirrorOptions } from "./mirror-options.ts";
 import { Writer } from "./writer.ts";
+import { type StateSnapshot } from "../explain/blockers.ts";
 
 /** A deleted AddonOperator is created again after this time: an uninstall of the chart may be deleting the operator too. */
 const RECREATE_AFTER_MS = 2000;

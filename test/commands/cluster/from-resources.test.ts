@@ -8,7 +8,6 @@ import {
 import { readyExitCode } from "../../../src/commands/operator/overview.ts";
 import { formatMicroTime } from "../../../src/kube/resources.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";
-import { describeEnablement, explainModule } from "../../../src/plan/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
 import {
   Projector,
@@ -18,6 +17,7 @@ import {
 } from "../../../src/status/index.ts";
 import { moduleView, T0, viewOf } from "../../status/views.ts";
 import { ailingView } from "../../support/overviews.ts";
+import { describeEnablement, explainModule } from "../../../src/status/index.ts";
 
 interface LeaseLike {
   readonly holderIdentity?: string;

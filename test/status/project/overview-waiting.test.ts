@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 
-import { explainHeadOfLineBlocking } from "../../../src/plan/index.ts";
 import { buildOverview } from "../../../src/status/index.ts";
 import { EngineLab } from "../../support/engine-lab.ts";
+import { explainHeadOfLineBlocking } from "../../../src/status/index.ts";
 
 const after = (name: string, ...on: readonly string[]) => ({
   name,

@@ -2,12 +2,12 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { displayDigest, silentLogger } from "../../../src/lib/index.ts";
 import { ApiError, type WatchConsumer, type WatchedObject, type WatchSpec } from "../../../src/kube/index.ts";
-import type { StateSnapshot } from "../../../src/plan/index.ts";
 import type { ModuleView, View } from "../../../src/state/index.ts";
 import { type MirrorOptions, StatusMirror } from "../../../src/status/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { FakeApi, missingKind, refused, unavailable } from "../fake-api.ts";
 import { QUIET_MIRROR, T0, basis, finished, moduleView, queueOf, underWay, viewOf } from "../views.ts";
+import { type StateSnapshot } from "../../../src/status/index.ts";
 
 interface World {
   readonly api: FakeApi;

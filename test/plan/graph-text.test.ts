@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 
-import { drawGraph, graphToJson, buildGraph } from "../../../src/plan/index.ts";
-import type { ModuleView } from "../../../src/state/index.ts";
-import { moduleView, viewOf } from "../../status/views.ts";
+import { drawGraph, graphToJson, buildGraph } from "../../src/plan/index.ts";
+import type { ModuleView } from "../../src/state/index.ts";
+import { moduleView, viewOf } from "../status/views.ts";
 
 function requiring(name: string, file: Partial<ModuleView["module"]>): ModuleView {
   const view = moduleView(name);

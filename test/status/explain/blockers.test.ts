@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 
 import type { Hook, Task } from "../../../src/model/index.ts";
-import { explainBlockers, explainModule, getNextRetryTime } from "../../../src/plan/index.ts";
 import type { TaskView } from "../../../src/queue/index.ts";
 import type { ModuleView, View } from "../../../src/state/index.ts";
 import { moduleView, underWay, viewOf } from "../../status/views.ts";
 import { lifecycle } from "../../hooks/build.ts";
+import { explainBlockers, explainModule, getNextRetryTime } from "../../../src/status/explain/blockers.ts";
 
 const NEXT = Date.UTC(2026, 0, 1, 12, 3, 21);
 

@@ -4,21 +4,18 @@
  */
 
 import { describeCause, describeProblem } from "../../model/index.ts";
-import {
-  describeRunBlocker,
-  describeFailingHooks,
-  explainDeletionLimit,
-  explainHeadOfLineBlocking,
-  findConvergeBlocker,
-  findFailingHead,
-  type ConvergeBlocker,
-  type FailingHead,
-  type StateSnapshot,
-} from "../../plan/index.ts";
+import { describeRunBlocker, explainDeletionLimit } from "../../plan/index.ts";
 import { explainInvalid } from "../../state/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import { STALLED, toStatusLine, type OperatorStateName } from "../models/kinds.ts";
-import { getReadyStatus, UNDER_WAY, evaluateModule, type Evaluation } from "./evaluation.ts";
+import { getReadyStatus, UNDER_WAY, evaluateModule, type Evaluation } from "./module-state.ts";
+import {
+  describeFailingHooks,
+  explainHeadOfLineBlocking,
+  findFailingHead,
+  type FailingHead,
+} from "./failing-hooks.ts";
+import { findConvergeBlocker, type ConvergeBlocker, type StateSnapshot } from "./blockers.ts";
 
 export interface OperatorEvaluation extends Evaluation {
   readonly state: OperatorStateName;

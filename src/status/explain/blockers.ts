@@ -30,11 +30,17 @@ import {
   describeAwaitedTask,
   formatTimes,
 } from "./reasons.ts";
-import { describeDependents } from "../removals.ts";
 import { describeOrigin, toDisplayedOrigin } from "./origin.ts";
-import { describeRunBlocker, findLostRequirement, describeOtherBlockers } from "../run-readiness.ts";
-import { listReportedRequirements, type Requirement, type RunBlocker } from "../run-readiness.ts";
-import { findBlockingFirstRuns } from "../scheduled-runs.ts";
+import {
+  describeDependents,
+  describeOtherBlockers,
+  describeRunBlocker,
+  findBlockingFirstRuns,
+  findLostRequirement,
+  listReportedRequirements,
+  type Requirement,
+  type RunBlocker,
+} from "../../plan/index.ts";
 
 /** The state and the queues, read at the same time. */
 export interface StateSnapshot {

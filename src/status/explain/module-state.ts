@@ -6,15 +6,11 @@
 import { describeChangesByOthers } from "../../drift/index.ts";
 import { listNames } from "../../lib/index.ts";
 import { describeCause, describeProblem, type Cause } from "../../model/index.ts";
-import {
-  describeRunWait,
-  describeEnablement,
-  isReleaseIntact,
-  isRunOutdated,
-  type Waits,
-} from "../../plan/index.ts";
+import { isReleaseIntact, isRunOutdated } from "../../plan/index.ts";
 import { listMissingObjects, collectWarnings, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
+import { describeRunWait, describeEnablement } from "./reasons.ts";
+import { type Waits } from "./blockers.ts";
 
 /** A run younger than this is not displayed as Running: otherwise short runs would make the status flicker. */
 export const ANNOUNCE_AFTER_MS = 1000;

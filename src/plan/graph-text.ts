@@ -3,9 +3,9 @@
  * the objects and the Kubernetes version that they require; `after` names modules that only come earlier.
  */
 
-import type { Json } from "../../model/index.ts";
-import type { ModuleView, View } from "../../state/index.ts";
-import { listRequirements, type Requirement } from "../run-readiness.ts";
+import type { Json } from "../model/index.ts";
+import type { ModuleView, View } from "../state/index.ts";
+import { listRequirements, type Requirement } from "./run-readiness.ts";
 
 /** A module in the graph of requirements. */
 interface GraphNode {

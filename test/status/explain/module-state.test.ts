@@ -1,6 +1,5 @@
 import { describe, expect, it, test } from "vitest";
 
-import { describeEnablement } from "../../../src/plan/index.ts";
 import {
   type Condition,
   isRunUnannounced,
@@ -9,6 +8,7 @@ import {
 } from "../../../src/status/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
 import { T0, basis, finished, moduleView, release, underWay } from "../views.ts";
+import { describeEnablement } from "../../../src/status/index.ts";
 
 type Change = Partial<ModuleView> & { readonly hold?: string };
 type Case = readonly [change: Change, state: string, message: string];
