@@ -29,8 +29,9 @@ import { MODULE_SOURCES, type OperatorEvent } from "../status/index.ts";
 import type { ValuesStore } from "../values/index.ts";
 import { BlobStore } from "./disk/blob-store.ts";
 import { LockConfigMap } from "./lock.ts";
+import { CheckReporter } from "./leader/reporter.ts";
 import { LockedModules, type ChangedModules } from "./locked-modules.ts";
-import { SourceList } from "./source-list.ts";
+import { SourceList, type SourceEntry } from "./source-list.ts";
 import { filterKeys, parseInstallerKeys, type InstallerKeys } from "./trusted-keys.ts";
 
 /** What the operator gives to the package, and its settings. */
@@ -77,6 +78,8 @@ export class SourcesContext {
   readonly blobStore: BlobStore;
   readonly lock: LockConfigMap;
   readonly lockedModules: LockedModules;
+  readonly reporter: CheckReporter;
+  #closed = false;
   #keys: InstallerKeys = { keys: [], problems: [] };
   /** The data of their ConfigMap; null without it. */
   #keysData: Json = null;
@@ -94,7 +97,18 @@ export class SourcesContext {
       unsignedCharts.flatMap((text) => normalizeChartLocation(text) ?? []),
     );
     this.lock = new LockConfigMap(options);
-    this.lockedModules = new LockedModules({ ...options, lock: this.lock, store: this.blobStore });
+    this.reporter = new CheckReporter(options);
+    const listKeys = (module: string): readonly Signer[] => this.listKeys(module);
+    this.lockedModules = new LockedModules({ ...options, lock: this.lock, store: this.blobStore, listKeys });
+  }
+
+  /** From now on, no work changes the lock. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  get isClosed(): boolean {
+    return this.#closed;
   }
 
   /** All keys and identities of the installer. */
@@ -172,23 +186,50 @@ export class SourcesContext {
       const before = this.#keysData;
       await this.readKeys();
       if (sameJson(this.#keysData, before)) return false;
-      await this.lockedModules.verifyAndUnpackAll((name) => this.keysForModule(name));
+      await this.lockedModules.verifyAndUnpackAll();
       return true;
     });
   }
 
   /** The keys that may sign content of a module: those of the source that requests it, else of the source in its lock entry. */
-  keysForModule(name: string): readonly Signer[] {
+  listKeys(name: string): readonly Signer[] {
     const source =
       this.#sources.requested.get(name)?.source ?? this.lockedModules.entries.get(name)?.source ?? "";
     return filterKeys(this.installerKeys, this.#sources.get(source)?.spec);
   }
 
   /**
+   * Whether a source still names the module, with the same spec: a user may edit the source, or delete it and create it
+   * again (`uid`), during a check.
+   */
+  isStillRequested({ name, object }: SourceEntry, module: string): boolean {
+    const { uid, generation } = this.#sources.get(name)?.object.metadata ?? {};
+    const isSameSpec = uid === object.metadata.uid && generation === object.metadata.generation;
+    return !this.#closed && isSameSpec && this.#sources.requested.get(module)?.source === name;
+  }
+
+  /** As the leader: changes the lock while nothing else does, and then updates modules directory and state. */
+  async commit(work: () => Promise<void>): Promise<void> {
+    await this.runExclusively(async () => {
+      if (this.#closed) throw new Error("the operator stops");
+      await work();
+      this.reporter.onLockChanged(this.lockedModules.entries);
+      const changed = await this.writeModulesDir();
+      // The state reads these modules again.
+      if (changed === "all" || changed.size > 0) this.options.state.record("filesChanged", changed);
+    });
+  }
+
+  /** As the leader: updates the modules directory from ModuleSources and lock, without a change of the lock. */
+  publish(): Promise<void> {
+    return this.commit(() => Promise.resolve());
+  }
+
+  /**
    * Writes the modules directory, and returns the modules that have changed. If the ModuleSources could not be read at the
    * start, modules may be missing in the directory: the problem is passed on, so that no release is purged for that.
    */
-  publish(): Promise<ChangedModules> {
+  writeModulesDir(): Promise<ChangedModules> {
     const startProblem = this.#problems.get("start");
     return this.lockedModules.writeModulesDir(this.#sources.requested, startProblem);
   }

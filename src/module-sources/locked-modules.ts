@@ -43,6 +43,8 @@ interface LockedModulesOptions {
   readonly registryModules: RegistryModules;
   readonly lock: LockConfigMap;
   readonly store: BlobStore;
+  /** The keys that may sign content of a module. */
+  readonly listKeys: (module: string) => readonly Signer[];
 }
 
 /** Keeps the lock and the content of each locked module, and writes the modules directory. */
@@ -83,26 +85,23 @@ export class LockedModules {
   }
 
   /**
-   * Replaces the lock by what the ConfigMap contains, then verifies and unpacks the locked content from disk. `keysOf` returns
-   * the keys that may sign content of a module.
+   * Replaces the lock by what the ConfigMap contains, then verifies and unpacks the locked content from disk.
    */
-  async load(content: LockContent, keysOf: (name: string) => readonly Signer[]): Promise<void> {
+  async load(content: LockContent): Promise<void> {
     this.#lock = content;
     for (const name of this.#contents.keys()) if (!this.entries.has(name)) this.#contents.delete(name);
-    await this.verifyAndUnpackAll(keysOf);
+    await this.verifyAndUnpackAll();
   }
 
-  /** Verifies the content of all locked modules with these keys, and unpacks content that is not unpacked yet. */
-  async verifyAndUnpackAll(keysOf: (name: string) => readonly Signer[]): Promise<void> {
-    await mapInParallel(PARALLEL_MODULES, [...this.entries], async ([name, entry]) => {
-      this.#contents.set(name, await this.#prepareContent(name, entry, keysOf(name)));
-    });
+  /** Verifies the content of all locked modules with the keys as they are now, and unpacks content that is not unpacked yet. */
+  async verifyAndUnpackAll(): Promise<void> {
+    await mapInParallel(PARALLEL_MODULES, [...this.entries.keys()], (name) => this.verifyAndUnpack(name));
   }
 
   /** Verifies and unpacks the content of one locked module, after it was fetched. */
-  async verifyAndUnpack(name: string, keys: readonly Signer[]): Promise<void> {
+  async verifyAndUnpack(name: string): Promise<void> {
     const entry = this.entries.get(name);
-    if (entry !== undefined) this.#contents.set(name, await this.#prepareContent(name, entry, keys));
+    if (entry !== undefined) this.#contents.set(name, await this.#prepareContent(name, entry));
   }
 
   /**
@@ -270,9 +269,10 @@ export class LockedModules {
   }
 
   /** Verifies and unpacks the content of a locked module from disk, and describes why that fails. Never throws. */
-  async #prepareContent(name: string, entry: LockEntry, keys: readonly Signer[]): Promise<LockedContent> {
+  async #prepareContent(name: string, entry: LockEntry): Promise<LockedContent> {
     const { version, digest, chart } = entry;
-    const { store } = this.#options;
+    const { store, listKeys } = this.#options;
+    const keys = listKeys(name);
     const withProblem = (
       reason: NonNullable<LockedContent["problem"]>["reason"],
       message: string,

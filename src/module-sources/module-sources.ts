@@ -33,8 +33,8 @@ export class ModuleSources {
       this.#isOpen = true;
       const reads = [context.lock.read(), context.readKeys(), context.readSources(served)] as const;
       const [content] = await Promise.all(reads);
-      await context.lockedModules.load(content, (name) => context.keysForModule(name));
-      await context.publish();
+      await context.lockedModules.load(content);
+      await context.writeModulesDir();
     });
   }
 
@@ -49,6 +49,7 @@ export class ModuleSources {
   }
 
   close(): void {
+    this.#context.close();
     this.#controller?.close();
     this.#standby?.close();
   }

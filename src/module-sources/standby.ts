@@ -4,7 +4,7 @@
  */
 
 import { Memo, oneLine } from "../lib/index.ts";
-import { RegistryPauses, type Signer } from "../registry/index.ts";
+import { RegistryPauses } from "../registry/index.ts";
 import { Loop } from "../runtime/index.ts";
 import { RegistryAccess } from "./fetch/registry-access.ts";
 import { fetchContent, type RefusalMemo } from "./fetch/fetch-content.ts";
@@ -44,8 +44,7 @@ export class Standby {
     const context = this.#context;
     const content = await context.lock.read();
     context.setSources(await context.listSources());
-    const keysOf = (name: string): readonly Signer[] => context.keysForModule(name);
-    await context.runExclusively(() => context.lockedModules.load(content, keysOf));
+    await context.runExclusively(() => context.lockedModules.load(content));
     await this.#fetchMissingContent(signal);
   }
 
@@ -60,11 +59,11 @@ export class Standby {
       if (signal.aborted || spec === undefined || lockedModules.getContent(name)?.dir !== undefined) continue;
       const registry = new RegistryAccess(access, spec, () => {});
       const { maxBytes, clock } = options;
-      const keys = context.keysForModule(name);
+      const keys = context.listKeys(name);
       try {
         const tools = { store, registry, maxBytes, keys, now: clock.now() };
         await fetchContent(tools, { ...entry, name }, this.#refusals);
-        await context.runExclusively(() => lockedModules.verifyAndUnpack(name, context.keysForModule(name)));
+        await context.runExclusively(() => lockedModules.verifyAndUnpack(name));
       } catch (error) {
         failure = error;
       } finally {

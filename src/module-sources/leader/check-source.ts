@@ -26,7 +26,6 @@ import {
   commitEntry,
   fetchAndCheck,
   fetchForModule,
-  keysForSource,
   requireSigners,
   restoreLostEntry,
   rollBackFailedUpdate,
@@ -60,7 +59,7 @@ export async function checkSource(
   try {
     for (const name of names) {
       const request = spec.modules.get(name);
-      if (request === undefined || !tools.isStillRequested(source, name)) continue;
+      if (request === undefined || !tools.context.isStillRequested(source, name)) continue;
       const chart = toChartContent(spec, name, request);
       const check = { ...tools, source, name, request, chart, registry, isRequested };
       const { error, pending } = await findModuleState(check);
@@ -68,7 +67,7 @@ export async function checkSource(
       if (pending !== undefined) pendingUpdates.set(name, pending);
       const problem = tools.context.lockedModules.getContent(name)?.problem;
       const isContentMissing = problem?.reason === "SourceUnavailable";
-      tools.reporter.onModuleChecked(name, error, isContentMissing);
+      tools.context.reporter.onModuleChecked(name, error, isContentMissing);
     }
   } finally {
     await registry.close();
@@ -97,15 +96,12 @@ async function findModuleState(
 }
 
 /** Reports a user's approval of content that is neither in use nor waits, such as of an earlier update. */
-function reportUnmatchedApproval(
-  { context, name, reporter }: ModuleCheck,
-  pending: PendingUpdate | undefined,
-): void {
+function reportUnmatchedApproval({ context, name }: ModuleCheck, pending: PendingUpdate | undefined): void {
   const approval = getApproval(context, name);
   const locked = context.lockedModules.entries.get(name);
   const known = [locked, pending].filter((each) => each !== undefined).map(toApproval);
-  if (approval === undefined || known.includes(approval)) return reporter.onApprovalMatched(name);
-  reporter.onApprovalUnmatched(name, approval, pending && toApproval(pending));
+  if (approval === undefined || known.includes(approval)) return context.reporter.onApprovalMatched(name);
+  context.reporter.onApprovalUnmatched(name, approval, pending && toApproval(pending));
 }
 
 /** The registry has no version for the request. The locked content stays in use. */
@@ -182,7 +178,7 @@ function chooseNext(check: ModuleCheck): Promise<Choice> {
     update: source.spec?.update,
     approved: getApproval(context, name),
     verifiedContents: earlierContents.filter((each) => each !== undefined),
-    onMirrorSkipped: (error) => check.reporter.onMirrorSkipped(source.name, name, oneLine(error)),
+    onMirrorSkipped: (error) => context.reporter.onMirrorSkipped(source.name, name, oneLine(error)),
     fetchVersion: async (content) => (await fetchForModule(check, { ...content, chart })).version,
   });
 }
@@ -201,7 +197,7 @@ async function recordPendingUpdate(
   check: ModuleCheck,
   { candidate, waitsFor, reason, until }: Choice & { kind: "defer" },
 ): Promise<PendingUpdate> {
-  const { context, name, source, getPendingUpdate, reporter } = check;
+  const { context, name, source, getPendingUpdate } = check;
   const { version, digest } = candidate;
   const locked = context.lockedModules.entries.get(name);
   const seenBefore = locked === undefined ? getPendingUpdate(source.name, name) : locked.seen;
@@ -210,7 +206,7 @@ async function recordPendingUpdate(
   const pending: PendingUpdate = { ...candidate, since, until, waitsFor, reason };
   if (isKnown) return pending;
   if (locked !== undefined) await commitEntry(check, { ...locked, seen: { version, digest, since } });
-  reporter.onUpdateDeferred(name, pending);
+  context.reporter.onUpdateDeferred(name, pending);
   return pending;
 }
 
@@ -243,8 +239,8 @@ async function fetchLockedContent(check: ModuleCheck): Promise<void> {
   const locked = findComparableEntry(check);
   if (locked === undefined || lockedModules.getContent(name)?.dir !== undefined) return;
   await fetchForModule(check, locked);
-  await check.commit(() => lockedModules.verifyAndUnpack(name, keysForSource(check)));
-  if (lockedModules.getContent(name)?.dir !== undefined) check.reporter.onRecovered(name);
+  await context.commit(() => lockedModules.verifyAndUnpack(name));
+  if (lockedModules.getContent(name)?.dir !== undefined) context.reporter.onRecovered(name);
 }
 
 /**
@@ -252,7 +248,8 @@ async function fetchLockedContent(check: ModuleCheck): Promise<void> {
  * purpose then: the state forgets it.
  */
 async function applyCandidate(check: ModuleCheck, candidate: ResolvedCandidate): Promise<void> {
-  const { context, name, request, chart, reporter } = check;
+  const { context, name, request, chart } = check;
+  const { reporter } = context;
   const { version, digest } = candidate;
   const { found, dir } = await fetchAndCheck(check, { version, digest, chart });
   const locked = context.lockedModules.entries.get(name);

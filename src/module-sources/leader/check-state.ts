@@ -60,7 +60,7 @@ export async function runCheck(
   const checkedSpec = `${object.metadata.uid} ${object.metadata.generation}`;
   let { answer } = checkState.findings;
   const onAnswer = (code: string): void => {
-    checkTools.reporter.onAnswer(name, code);
+    context.reporter.onAnswer(name, code);
     // The last answer counts.
     answer = classifyAnswer(code);
   };
@@ -77,7 +77,7 @@ export async function runCheck(
   const isFailed = failures.size > 0;
   checkState.failures = isFailed ? checkState.failures + 1 : 0;
   const now = options.clock.now();
-  checkTools.reporter.onSourceChecked(name, failures);
+  context.reporter.onSourceChecked(name, failures);
   if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
   for (const [module, { reason }] of pendingUpdates) lockedModules.recordError(module, reason);
   for (const [module, { message }] of errors) lockedModules.recordError(module, message);

@@ -14,9 +14,7 @@ import { LockKeeper } from "../lock-keeper.ts";
 import type { SourceEntry } from "../source-list.ts";
 import { CHECK_RETRY, CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
 import type { ModuleCheckTools } from "./module-check.ts";
-import { CheckReporter } from "./reporter.ts";
 import { ApprovalObserver, getApproval, UpdateObserver } from "./update-progress.ts";
-import type { UpdateObserverPorts } from "./update-progress.ts";
 import { StatusWriter } from "./status-writer.ts";
 
 /** Most refused digests that are remembered, so that a check does not fetch them again. */
@@ -40,7 +38,7 @@ interface SourceCheck {
 
 /**
  * The controller of ModuleSources on the leader. Each source has a loop of checks, which look for newer content.
- * Work that changes the lock runs one after another (`#commit`).
+ * Work that changes the lock runs one after another (`SourcesContext.commit`).
  */
 export class SourceController {
   readonly #context: SourcesContext;
@@ -56,7 +54,6 @@ export class SourceController {
   readonly #crdLoop: Loop;
   /** The first converge has ended. */
   #isStartOver = false;
-  #closed = false;
 
   /** Starts to watch the ModuleSources, the installer's keys and the state of the operator. */
   constructor(context: SourcesContext) {
@@ -77,16 +74,12 @@ export class SourceController {
       onError: (error) =>
         options.logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) }),
     });
-    const commit = (work: () => Promise<void>): Promise<void> => this.#commit(work);
-    this.#removals = new SourceRemovals(context, commit);
+    this.#removals = new SourceRemovals(context);
     this.#checkTools = {
       context,
       access: { ...options, indexes: new Memo(MAX_INDEXES), pauses: this.#pauses },
       pauses: this.#pauses,
       refusals: new Memo(MAX_REFUSALS),
-      reporter: new CheckReporter(options),
-      commit,
-      isStillRequested: (source, module) => this.#isStillRequested(source, module),
       getPendingUpdate: (source, module) =>
         this.#checks.get(source)?.state.findings.pendingUpdates.get(module),
     };
@@ -96,12 +89,12 @@ export class SourceController {
     const onError = (error: Error | undefined): void => this.#onWatchError(error);
     const listener = { onChange, onSynced: onChange, onError };
     this.#subscriptions.push(
-      this.#observeState({ commit }),
+      this.#observeState(),
       this.#sourceObjects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
       watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
       new LockKeeper(context),
     );
-    this.#runInBackground(() => this.#publish());
+    this.#runInBackground(() => context.publish());
     onChange();
   }
 
@@ -116,7 +109,7 @@ export class SourceController {
    * Reacts to changes of the operator's state: an update has worked or failed, a user has approved one, a removed module is
    * deleted, or the first converge has ended.
    */
-  #observeState(ports: Pick<UpdateObserverPorts, "commit">): { close(): void } {
+  #observeState(): { close(): void } {
     const context = this.#context;
     const approvals = new ApprovalObserver();
     const onDecided = (source: string): void => this.#triggerCheck(source);
@@ -127,7 +120,7 @@ export class SourceController {
           throw error;
         }),
       );
-    const updates = new UpdateObserver(context, { ...ports, runInBackground, onDecided });
+    const updates = new UpdateObserver(context, { runInBackground, onDecided });
     const review = (): void => {
       runInBackground(() => this.#removals.deleteEntriesOfDeleted());
       updates.reviewUpdates();
@@ -152,7 +145,6 @@ export class SourceController {
   }
 
   close(): void {
-    this.#closed = true;
     this.#removals.close();
     this.#crdLoop.close();
     this.#reconcileLoop.close();
@@ -164,9 +156,9 @@ export class SourceController {
   /** Runs work that no caller awaits. An error of the work is reported, unless the controller was closed meanwhile. */
   #runInBackground(work: () => Promise<void>): void {
     this.#context.options.failures.callAndReport("module sources", async () => {
-      if (this.#closed) return;
+      if (this.#context.isClosed) return;
       await work().catch((error: unknown) => {
-        if (!this.#closed) throw error;
+        if (!this.#context.isClosed) throw error;
       });
     });
   }
@@ -175,7 +167,7 @@ export class SourceController {
   async #reconcile(): Promise<void> {
     const context = this.#context;
     context.setSources([...this.#sourceObjects.values()].map(({ object }) => object));
-    await this.#publish();
+    await context.publish();
     for (const name of this.#checks.keys())
       if (context.sources.get(name) === undefined) this.#forgetSource(name);
     for (const source of context.sources.all()) {
@@ -263,7 +255,7 @@ export class SourceController {
     await runCheck(this.#checkTools, source, checkState);
     // An error of this work must not end the checks.
     this.#runInBackground(async () => {
-      await this.#publish();
+      await this.#context.publish();
       this.#statusWriter.writeIfChanged(name);
       this.#crdLoop.trigger();
       await this.#collectGarbage();
@@ -271,40 +263,11 @@ export class SourceController {
     return (checkState.findings.nextCheck ?? 0) - this.#context.options.clock.now();
   }
 
-  /**
-   * Whether the source still names the module, with the same spec: a user may edit the source, or delete it and create it
-   * again (`uid`), during a check.
-   */
-  #isStillRequested({ name, object }: SourceEntry, module: string): boolean {
-    const { sources } = this.#context;
-    const { uid, generation } = sources.get(name)?.object.metadata ?? {};
-    const isSameSpec = uid === object.metadata.uid && generation === object.metadata.generation;
-    return !this.#closed && isSameSpec && sources.requested.get(module)?.source === name;
-  }
-
-  /** Changes the lock while nothing else does, then updates modules directory and state. */
-  async #commit(work: () => Promise<void>): Promise<void> {
-    const context = this.#context;
-    await context.runExclusively(async () => {
-      if (this.#closed) throw new Error("the operator stops");
-      await work();
-      this.#checkTools.reporter.onLockChanged(context.lockedModules.entries);
-      const changed = await context.publish();
-      // The state reads these modules again.
-      if (changed === "all" || changed.size > 0) context.options.state.record("filesChanged", changed);
-    });
-  }
-
-  /** Updates the modules directory from ModuleSources and lock, without a change of the lock. */
-  #publish(): Promise<void> {
-    return this.#commit(() => Promise.resolve());
-  }
-
   /** Verifies all locked content with the new keys, and checks all sources: content that was refused may be accepted now. */
   #onKeysChanged(): void {
     this.#runInBackground(async () => {
       if (!(await this.#context.rereadKeys())) return;
-      await this.#publish();
+      await this.#context.publish();
       for (const { loop } of this.#checks.values()) loop.trigger();
     });
   }

@@ -13,7 +13,6 @@ import { filterKeys } from "../trusted-keys.ts";
 import type { ChartContent, LockEntry, ModuleRequest, PendingUpdate } from "../types.ts";
 import { describeContentProblem } from "./check-content.ts";
 import { buildRolledBackEntry, buildUpdatedEntry, toEntryContent, type EntryContent } from "./next-entry.ts";
-import type { CheckReporter } from "./reporter.ts";
 import { findUpdateFailure } from "./update-progress.ts";
 
 /** What the checks of all sources use. */
@@ -23,11 +22,6 @@ export interface ModuleCheckTools {
   readonly pauses: RegistryPauses;
   /** Digests that were refused, with the keys at that time. */
   readonly refusals: RefusalMemo;
-  readonly reporter: CheckReporter;
-  /** Changes lock and content, while nothing else does, and then publishes both. */
-  readonly commit: (work: () => Promise<void>) => Promise<void>;
-  /** Whether the source still names the module in this way: it may have changed during the check. */
-  readonly isStillRequested: (source: SourceEntry, name: string) => boolean;
   /** What waited for the module at the last check. */
   readonly getPendingUpdate: (source: string, module: string) => PendingUpdate | undefined;
 }
@@ -66,7 +60,8 @@ export function fetchForModule(
   check: ModuleCheck,
   { version, digest, chart }: Omit<RequestedContent, "name">,
 ): Promise<VerifiedContent> {
-  const { context, name, source, reporter, registry, refusals, isRequested } = check;
+  const { context, name, source, registry, refusals, isRequested } = check;
+  const { reporter } = context;
   const fetchTools = {
     registry,
     isRequested,
@@ -109,8 +104,8 @@ export function toNewEntryContent({ context, source }: ModuleCheck, found: Verif
 export async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: string): Promise<boolean> {
   const { source, name, context } = check;
   let isWritten = false;
-  await check.commit(async () => {
-    if (!check.isStillRequested(source, name)) return;
+  await context.commit(async () => {
+    if (!context.isStillRequested(source, name)) return;
     await context.lockedModules.writeEntry(name, entry, dir);
     isWritten = true;
   });
@@ -122,7 +117,7 @@ export async function commitEntry(check: ModuleCheck, entry: LockEntry, dir?: st
  * back. Does nothing if no update has failed. Throws BlockedError, and what `fetchForModule` throws.
  */
 export async function rollBackFailedUpdate(check: ModuleCheck): Promise<void> {
-  const { context, name, request, reporter } = check;
+  const { context, name, request } = check;
   const failed = context.lockedModules.entries.get(name);
   const why = findUpdateFailure(context, name);
   if (failed?.previous === undefined || why === undefined) return;
@@ -133,7 +128,7 @@ export async function rollBackFailedUpdate(check: ModuleCheck): Promise<void> {
   );
   const next = buildRolledBackEntry(toNewEntryContent(check, found), request, failed);
   const isRolledBack = await commitEntry(check, next, dir);
-  if (isRolledBack) reporter.onUpdateRejected(name, next, { version: failed.version, why });
+  if (isRolledBack) context.reporter.onUpdateRejected(name, next, { version: failed.version, why });
 }
 
 /**

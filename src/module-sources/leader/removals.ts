@@ -18,7 +18,6 @@ const CRD = "modulesources.addon-operator.io";
  */
 export class SourceRemovals {
   readonly #context: SourcesContext;
-  readonly #commit: (work: () => Promise<void>) => Promise<void>;
   /** Runs the second check. */
   readonly #loop: Loop;
   /** Modules that no source named when the second check was scheduled. */
@@ -29,10 +28,8 @@ export class SourceRemovals {
   /** The CRD is the one that the lock names. */
   #isCrdRecorded = false;
 
-  /** `commit` changes the lock, while nothing else does, and then publishes it. */
-  constructor(context: SourcesContext, commit: (work: () => Promise<void>) => Promise<void>) {
+  constructor(context: SourcesContext) {
     this.#context = context;
-    this.#commit = commit;
     this.#loop = new Loop({
       clock: context.options.clock,
       run: () => this.#confirmRemovals(),
@@ -61,7 +58,7 @@ export class SourceRemovals {
     const { lockedModules } = this.#context;
     const deleted = [...lockedModules.entries].filter(([name, entry]) => this.#isDeleted(name, entry));
     if (deleted.length === 0) return;
-    await this.#commit(async () => {
+    await this.#context.commit(async () => {
       // Other work may have changed an entry before this work began.
       for (const [name, entry] of deleted)
         if (lockedModules.entries.get(name) === entry) await this.#deleteEntry(name, entry);
@@ -87,7 +84,7 @@ export class SourceRemovals {
     const uid = await this.#readCrdUid();
     if (uid !== undefined && uid !== lockedModules.crdUid) {
       if (this.#listUnnamed(sources).length > 0) return;
-      await this.#commit(() => lockedModules.writeCrdUid(uid));
+      await this.#context.commit(() => lockedModules.writeCrdUid(uid));
     }
     this.#isCrdRecorded = uid !== undefined;
   }
@@ -119,13 +116,12 @@ export class SourceRemovals {
     }
     this.#blocker = undefined;
     this.#context.setProblem("removal", undefined);
-    await this.#commit(async () => {
+    await this.#context.commit(async () => {
       for (const [name, entry] of this.#listUnnamed(sources)) {
         // A module that only this check has found waits for another one; a source may name a module again meanwhile.
         if (!unnamedBefore.has(name) || this.#context.sources.requested.has(name)) continue;
         // The disk may have been full when the content was unpacked last.
-        if (lockedModules.getContent(name)?.dir === undefined)
-          await lockedModules.verifyAndUnpack(name, this.#context.keysForModule(name));
+        if (lockedModules.getContent(name)?.dir === undefined) await lockedModules.verifyAndUnpack(name);
         await lockedModules.writeEntry(name, { ...entry, removed: true });
         const fields = { module: name, source: entry.source };
         options.logger.info("No ModuleSource names the module any more; the operator disables it", fields);

@@ -1,16 +1,22 @@
 /** Reports what checks of ModuleSources find as Events, log lines and metrics. Statuses are written elsewhere. */
 
-import { plainLine } from "../../lib/index.ts";
+import { plainLine, type Logger } from "../../lib/index.ts";
+import type { Metrics } from "../../metrics/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import type { OperatorEvent } from "../../status/index.ts";
-import type { ModuleSourcesOptions } from "../context.ts";
 import type { Lock, LockEntry, ModuleError, PendingUpdate } from "../types.ts";
 
 const MAX_MIRROR_ERRORS = 1000;
 
+interface ReporterOptions {
+  readonly metrics: Metrics;
+  readonly announce: (event: OperatorEvent) => void;
+  readonly logger: Logger;
+}
+
 /** Functions that a check calls when something happened to a module or a registry answered. */
 export class CheckReporter {
-  readonly #options: Pick<ModuleSourcesOptions, "metrics" | "announce" | "logger">;
+  readonly #options: ReporterOptions;
   readonly #lastReasons = new Map<string, string>();
   readonly #digestsInSeries = new Map<string, string>();
   readonly #failingSources = new Set<string>();
@@ -18,7 +24,7 @@ export class CheckReporter {
   /** Of each module, the approval without effect that was reported last. */
   readonly #unmatchedApprovals = new Map<string, string>();
 
-  constructor(options: ModuleSourcesOptions) {
+  constructor(options: ReporterOptions) {
     this.#options = options;
   }
 

@@ -88,7 +88,6 @@ export function getApproval({ options }: SourcesContext, module: string): string
 export interface UpdateObserverPorts {
   /** Does work in the background, and reports its errors. */
   readonly runInBackground: (work: () => Promise<void>) => void;
-  readonly commit: (work: () => Promise<void>) => Promise<void>;
   /** Called when an update of this source has proven itself, or has failed. */
   readonly onDecided: (source: string) => void;
 }
@@ -131,9 +130,9 @@ export class UpdateObserver {
   /** Removes the mark of a new update from its entry, so that updates of other modules may begin. */
   async #recordProven(name: string, { digest }: LockEntry): Promise<void> {
     const { lockedModules } = this.#context;
-    const { commit, onDecided } = this.#ports;
+    const { onDecided } = this.#ports;
     try {
-      await commit(async () => {
+      await this.#context.commit(async () => {
         const entry = lockedModules.entries.get(name);
         if (entry?.digest !== digest) return;
         const { isNew: _, ...rest } = entry;
