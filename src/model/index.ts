@@ -3,6 +3,7 @@ export * from "./task.ts";
 export * from "./exact-number.ts";
 export * from "./json.ts";
 export * from "./module.ts";
+export * from "./module-queues.ts";
 export * from "./problem.ts";
 export * from "./read-json.ts";
 export * from "./references.ts";

@@ -1,6 +1,6 @@
 /** Tasks: the units of work that wait in queues, and why they are due (docs/reference/lifecycle.md, "Queues"). */
 
-import { LIFECYCLE, MAIN_QUEUE } from "./binding.ts";
+import { LIFECYCLE } from "./binding.ts";
 import type { Hook, HookTrigger, LifecycleBinding, LifecycleName, ReviewTrigger } from "./binding.ts";
 import type { Span } from "./span.ts";
 
@@ -189,14 +189,6 @@ export function describeCause(cause: Cause): string {
   if (cause.kind === "absent") return `absent ${cause.object}`;
   if (cause.kind === "release") return `release is ${cause.status}`;
   return CAUSE_TEXTS[cause.kind];
-}
-
-/** All modules in `main`, or each in a queue of its own. */
-export type ModuleQueues = "main" | "own";
-
-/** The queue of a module's runs, and the default queue of its hooks; without a module, that of global hooks. */
-export function queueOf(queues: ModuleQueues, module: string | undefined): string {
-  return queues === "own" && module !== undefined ? `module/${module}` : MAIN_QUEUE;
 }
 
 /** The queue of a module's readiness probe (docs/reference/hooks.md, "Batch hooks"). */

@@ -4,7 +4,7 @@
  * its helm release. A user requests either by an annotation with a new token.
  */
 
-import { queueOf, type Cause } from "../model/index.ts";
+import type { Cause } from "../model/index.ts";
 import { deriveFromModules, type ConvergeDigests, type ModuleView, type View } from "../state/index.ts";
 import { isBlockedRemovalConfirmed } from "./deletion-limit.ts";
 import { canStartRun, describeRunBlocker, findRunBlocker } from "./run-readiness.ts";
@@ -214,7 +214,7 @@ function findRepairCause(view: ModuleView): Cause | undefined {
  */
 export function findModulesToRestore(view: View, stalledQueues: ReadonlySet<string>): string[] {
   const isRunWaiting = (module: ModuleView): boolean =>
-    stalledQueues.has(queueOf(view.moduleQueues, module.name)) ||
+    stalledQueues.has(view.moduleQueues.queueOf(module.name)) ||
     describeRunBlocker(module, view) !== undefined;
   const modules = activeModules(view).filter((each) => canRestoreWithoutRun(each) && isRunWaiting(each));
   return modules.map(({ name }) => name);

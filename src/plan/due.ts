@@ -4,7 +4,7 @@
  * `main` or, with `--module-queues=own`, in the module's own queue; the converge waits in `main`.
  */
 
-import { MAIN_QUEUE, moduleOf, queueOf, runModuleKey } from "../model/index.ts";
+import { MAIN_QUEUE, moduleOf, runModuleKey } from "../model/index.ts";
 import type { Cause, Span, Task } from "../model/index.ts";
 import { LONG_RUN_MS, type Queues } from "../queue/index.ts";
 import { hasFailedScript, type ModuleView, type State, type View } from "../state/index.ts";
@@ -108,9 +108,7 @@ function findDueRunsAndConverge(view: View): readonly DueTask[] {
 
 /** The module runs that may start while no new converge is due. After all runs that the converge has scheduled, also its task again, for the afterAll hooks. */
 function findDueRunsAndLastStep(cause: Cause, view: View): readonly DueTask[] {
-  const runs = mustRunsWaitForConverge(view)
-    ? findDueRuns(view).filter((run) => mayPrecedeConverge(run, view))
-    : findDueRuns(view);
+  const runs = findDueRuns(view).filter((run) => !mustWaitForConverge(run, view));
   const haveScheduledRunsEnded =
     view.converge.phase === "scheduledRuns" && findModulesAwaitedByConverge(view).length === 0;
   // Runs that are due at the front come before the last step.
@@ -118,17 +116,22 @@ function findDueRunsAndLastStep(cause: Cause, view: View): readonly DueTask[] {
   return [...runs, { ...buildConvergeTask(cause), position: "back" }];
 }
 
-/** Whether runs in the modules' own queues must wait until the current converge has scheduled its runs. A converge with a failed step delays no run. */
-function mustRunsWaitForConverge({ moduleQueues, converge: { phase, isBlocked } }: View): boolean {
-  if (moduleQueues === "main" || isBlocked) return false;
-  return phase === "beforeAll" || phase === "discovery" || phase === "modules";
+/**
+ * Whether a run in its module's own queue must wait until the current converge has scheduled its runs. In `main`, the queue orders both.
+ * A converge with a failed step delays no run.
+ */
+function mustWaitForConverge(run: DueTask, view: View): boolean {
+  const { phase, isBlocked } = view.converge;
+  const isBeforeRuns = phase === "beforeAll" || phase === "discovery" || phase === "modules";
+  if (run.queue === MAIN_QUEUE || !isBeforeRuns || isBlocked) return false;
+  return !mayPrecedeConverge(run, view);
 }
 
 /** The module runs that are due: runs that the converge has scheduled and that may start now, and runs with a cause of their own. */
 function findDueRuns(view: View): DueTask[] {
-  const scheduledCauses = view.moduleQueues === "own" ? findStartableScheduledRuns(view) : undefined;
+  const scheduledCauses = findStartableScheduledRuns(view);
   return activeModules(view).flatMap((module) => {
-    const cause = scheduledCauses?.get(module.name) ?? findRunCause(module, view);
+    const cause = scheduledCauses.get(module.name) ?? findRunCause(module, view);
     return cause === undefined ? [] : [buildRunTask(module.name, cause, view)];
   });
 }
@@ -168,27 +171,29 @@ function isFrontRunPending(runs: readonly DueTask[], view: View): boolean {
 }
 
 /**
- * Names of the modules whose run or removal began with configuration that is not in force any more.
- * In `main`, an edit of globals or flags makes every run outdated, because the run blocks the converge that may disable its
- * module. A run in its own queue blocks no converge: only an edit of globals makes it outdated. The removal of a disabled
+ * Names of the modules whose run or removal began with configuration that is not in force any more. The removal of a disabled
  * module is outdated when an edit enables the module again.
  */
 function findOutdatedModules(view: View): string[] {
-  const isModuleOutdated = view.moduleQueues === "own" ? isOwnQueueRunOutdated : isRunOutdated;
-  const isEveryRunOutdated = view.moduleQueues === "main" && hasGlobalConfigChanged(view);
   const isOutdated = (module: ModuleView): boolean => {
-    if (module.enabled) return isEveryRunOutdated || isModuleOutdated(module);
+    if (module.enabled) return isRunOutdated(module) || isOutdatedByGlobals(module, view);
     // Only discovery runs `enabled` scripts, so an edit does not switch on what a script has switched off.
     return module.activity === "deleting" && module.flag && module.enabledBy !== "script";
   };
-  const modules = isEveryRunOutdated ? [...view.modules.values()] : activeModules(view);
-  return modules.filter(isOutdated).map(({ name }) => name);
+  return activeModules(view)
+    .filter(isOutdated)
+    .map(({ name }) => name);
 }
 
-/** Like `isRunOutdated`, but an edit of the global section of the ConfigMap also makes a run in progress outdated (`given` is a digest of both sections). */
-function isOwnQueueRunOutdated(module: ModuleView): boolean {
-  const { enabled, activity, attempted, givenDigest } = module;
-  return isRunOutdated(module) || (enabled && activity !== "none" && attempted?.given !== givenDigest);
+/**
+ * Whether an edit of the global section of the ConfigMap makes the module's run in progress outdated (`given` is a digest of both
+ * sections). In `main`, the run also delays the converge that may disable its module: an edit of flags ends it, too, and its back-off.
+ */
+function isOutdatedByGlobals(module: ModuleView, view: View): boolean {
+  const { name, activity, retry, attempted, givenDigest } = module;
+  if (activity !== "none" && attempted?.given !== givenDigest) return true;
+  const delaysConverge = (activity !== "none" || retry !== undefined) && !view.moduleQueues.hasOwnQueue(name);
+  return delaysConverge && hasGlobalConfigChanged(view);
 }
 
 /** Whether a run in progress, or one to be retried, began with configuration or files that are not in force any more. */
@@ -216,8 +221,8 @@ function buildConvergeTask(cause: Cause): DueTask {
 /** The task of a module run. In the module's own queue it needs a slot, because the number of parallel runs is limited; an urgent one if a user causes the run. */
 function buildRunTask(module: string, cause: Cause, { moduleQueues }: View): DueTask {
   const task: Task = { kind: "run-module", key: runModuleKey(module), module, cause };
-  const dueTask = { queue: queueOf(moduleQueues, module), task, position: choosePosition(cause) };
-  if (moduleQueues === "main") return dueTask;
+  const dueTask = { queue: moduleQueues.queueOf(module), task, position: choosePosition(cause) };
+  if (!moduleQueues.hasOwnQueue(module)) return dueTask;
   const slot = USER_CAUSES.has(cause.kind) ? "urgent" : "usual";
   return { ...dueTask, task: { ...task, slot } };
 }
@@ -314,13 +319,14 @@ export class Engine {
   }
 
   /**
-   * Whether a hook of a removal runs, which may hang. Only where modules have their own queues: otherwise an edit waits for the hook in `main`,
+   * Whether a hook of a removal runs, which may hang. Only if the module has its own queue: otherwise an edit waits for the hook in `main`,
    * and only `--hook-timeout` ends it.
    */
   #isRemovalInHook(task: Task): boolean {
-    if (task.kind !== "delete-module" || this.#state.view.moduleQueues === "main") return false;
+    const { moduleQueues, modules } = this.#state.view;
+    if (task.kind !== "delete-module" || !moduleQueues.hasOwnQueue(task.module)) return false;
     // In the step `uninstall`, helm is at work, which is not interrupted.
-    const step = this.#state.view.modules.get(task.module)?.lastRun?.step;
+    const step = modules.get(task.module)?.lastRun?.step;
     return step === "beforeDeleteHelm" || step === "afterDeleteHelm";
   }
 

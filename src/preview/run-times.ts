@@ -2,15 +2,8 @@
 
 import { pathOf, type KubeClient } from "../kube/index.ts";
 import { medianOf } from "../lib/index.ts";
-import type { ModuleQueues } from "../model/index.ts";
 import type { State } from "../state/index.ts";
 import { ADDON_MODULES, type IAddonModule } from "../status/index.ts";
-
-/** How many modules run at the same time. */
-export interface Concurrency {
-  readonly moduleQueues: ModuleQueues;
-  readonly parallelModules: number;
-}
 
 const TIMEOUT_MS = 10_000;
 
@@ -35,19 +28,14 @@ export async function loadRunTimes(
 }
 
 /**
- * Estimates how long a wave takes, in seconds, from the usual run times of its modules. Modules run one after the other in queue
- * `main`, otherwise in parallel. Null unless the run times of all modules are known.
+ * Estimates how long a wave takes, in seconds, from the usual run times of its modules, if `slots` modules run at the same time. Null
+ * unless the run times of all modules are known.
  */
-export function estimateWaveSeconds(
-  wave: readonly string[],
-  state: State,
-  concurrency: Concurrency,
-): number | null {
+export function estimateWaveSeconds(wave: readonly string[], state: State, slots: number): number | null {
   const medians = wave.flatMap((name) => medianOf(state.module(name)?.run.runSeconds ?? []) ?? []);
   if (medians.length < wave.length) return null;
   const sum = medians.reduce((total, seconds) => total + seconds, 0);
-  // In parallel, a wave takes at least as long as its longest module.
-  const seconds =
-    concurrency.moduleQueues === "main" ? sum : Math.max(sum / concurrency.parallelModules, ...medians);
+  // A wave takes at least as long as its longest module.
+  const seconds = Math.max(sum / slots, ...medians);
   return Math.round(seconds * 10) / 10;
 }

@@ -15,7 +15,7 @@ import {
   type Logger,
 } from "../lib/index.ts";
 import { describeProblem, GLOBAL } from "../model/index.ts";
-import type { AppliedExtenders, Json, Module, Overlay, Tree } from "../model/index.ts";
+import type { AppliedExtenders, Json, Module, ModuleQueues, Overlay, Tree } from "../model/index.ts";
 import type { TreeReader } from "../modules/index.ts";
 import {
   decideAllModules,
@@ -39,7 +39,7 @@ import {
   type PreviewOutcome,
   describeModuleOrigins,
 } from "./outcomes.ts";
-import { copyRunTimes, loadRunTimes, estimateWaveSeconds, type Concurrency } from "./run-times.ts";
+import { copyRunTimes, loadRunTimes, estimateWaveSeconds } from "./run-times.ts";
 import { explainHeadOfLineBlocking } from "../status/index.ts";
 
 interface Sources {
@@ -49,7 +49,8 @@ interface Sources {
     readonly chartEnabledModules: boolean;
     readonly appliedExtenders: AppliedExtenders;
     readonly invalidConfig: InvalidConfig;
-  } & Concurrency;
+  };
+  readonly moduleQueues: ModuleQueues;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly secrets: KnownSecrets;
@@ -114,7 +115,7 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
 /** Describes in which waves modules would run, and how long each usually takes. `waits` lists those that wait for what no run provides. */
 function describeRunOrder({ base, state }: Inputs): Record<string, Json> {
   const { waves, blockedModules } = simulateStart(state.view);
-  const times = waves.map((wave) => estimateWaveSeconds(wave, state, base.settings));
+  const times = waves.map((wave) => estimateWaveSeconds(wave, state, base.moduleQueues.slots));
   return {
     waves: waves.map((wave) => [...wave]),
     ...(times.some((each) => each !== null) && { waveSeconds: times }),
@@ -165,8 +166,8 @@ async function readInputs(
 ): Promise<Pick<Inputs, "state" | "tree" | "configFound">> {
   const { chartEnabledModules, appliedExtenders, configMap: name, invalidConfig } = base.settings;
   const operator = { name, namespace: base.namespace };
-  const { clock, secrets } = base;
-  const options = { chartEnabledModules, appliedExtenders, operator, invalidConfig };
+  const { clock, moduleQueues, secrets } = base;
+  const options = { chartEnabledModules, appliedExtenders, operator, moduleQueues, invalidConfig };
   const state = new State({ clock, secrets, ...options });
   const tree = await base.reader.readTree();
   state.recordTree(tree);
@@ -233,7 +234,7 @@ function buildNotes({ state, tree, configFound, releases }: Inputs, running: Sta
 
 /** Explains which modules wait for the first one that fails now, or would fail in the start, as a list of at most one note. */
 function explainWaiting(
-  { base, state }: Inputs,
+  { state }: Inputs,
   outcomes: readonly ModuleOutcome[],
   running: State | undefined,
 ): readonly string[] {
@@ -244,9 +245,8 @@ function explainWaiting(
     (name) => retrying.has(name) || running?.view.modules.get(name)?.retry !== undefined,
   );
   if (failed === undefined) return [];
-  const { moduleQueues } = base.settings;
   const laterModules = order.slice(order.indexOf(failed) + 1);
-  const text = explainHeadOfLineBlocking(failed, laterModules, { moduleQueues, modules });
+  const text = explainHeadOfLineBlocking(failed, laterModules, state.view);
   return text === undefined ? [] : [text];
 }
 

@@ -2,7 +2,7 @@
 
 import type { HealthCondition } from "../health/index.ts";
 import type { ReleaseMove } from "../helm/index.ts";
-import type { Cause, Json, ModuleQueues, Problem, Tree } from "../model/index.ts";
+import { ModuleQueues, type Cause, type Json, type Problem, type Tree } from "../model/index.ts";
 import type { ConfigFacts, ModuleSettings } from "../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import type { ConvergeDigests, ConvergeRecord, RunRecord } from "./run-record.ts";
@@ -211,7 +211,7 @@ export const NO_FILES: ReadonlySet<string> = new Set();
 /** The state before anything is recorded. */
 export const BLANK: OperatorState = {
   boot: "loading",
-  moduleQueues: "main",
+  moduleQueues: new ModuleQueues(),
   invalidConfig: "stop",
   operator: { name: "addon-operator", namespace: "default" },
   config: {

@@ -4,7 +4,7 @@
  * here how often a hook may run.
  */
 
-import { MAIN_QUEUE, describeTask, moduleOf, queueOf } from "../model/index.ts";
+import { describeTask, moduleOf } from "../model/index.ts";
 import type { HookTask, ModuleTask, RunModuleTask, Task } from "../model/index.ts";
 import { findModulesAwaitedByConverge } from "../plan/index.ts";
 import { LONG_RUN_MS, Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
@@ -119,8 +119,10 @@ async function recordIfStuck(
   work: () => Promise<Outcome<Task>>,
 ): Promise<Outcome<Task>> {
   const module = moduleOf(task);
-  const isModuleQueue = module !== undefined && queue === queueOf(state.view.moduleQueues, module);
-  if (!isModuleQueue || queue === MAIN_QUEUE) return work(); // Only own queues have scheduled runs.
+  const { moduleQueues } = state.view;
+  // Only own queues have scheduled runs.
+  if (module === undefined || !moduleQueues.hasOwnQueue(module) || queue !== moduleQueues.queueOf(module))
+    return work();
   const recordStuck = (isStuck: boolean): void => {
     if (state.module(module)?.run.isStuck !== isStuck) state.recordModule(module, "stuckChanged", isStuck);
   };

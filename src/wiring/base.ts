@@ -29,7 +29,7 @@ import {
   systemClock,
 } from "../lib/index.ts";
 import { splitList, type Clock, type Logger, type Scope } from "../lib/index.ts";
-import { ProblemError } from "../model/index.ts";
+import { ModuleQueues, ProblemError } from "../model/index.ts";
 import {
   DROP_REASONS,
   RunRing,
@@ -101,6 +101,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     kinds: new KindFinder({ hub, discovery, clock }),
     hub,
     filters,
+    moduleQueues: new ModuleQueues(settings.moduleQueues, settings.parallelModules),
     namespace,
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: parseConfigOverlay(settings),

@@ -82,14 +82,14 @@ export class Components {
   constructor(base: Base, { scope, expireMs, onLost }: ComponentsOptions) {
     this.#base = base;
     this.#scope = scope;
-    const { clock, failures, secrets, settings } = base;
+    const { clock, failures, moduleQueues, secrets, settings } = base;
     this.metrics = new Metrics(settings.metricsPrefix);
     countDroppedSpans(base.spanExport, this.metrics);
     countRequests(this.metrics, base);
     failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
     this.#hookMetrics = this.#makeHookMetrics();
     const operator = { name: settings.configMap, namespace: base.namespace };
-    this.state = new State({ ...settings, operator, clock, secrets });
+    this.state = new State({ ...settings, operator, moduleQueues, clock, secrets });
     // Called when the known secrets are collected again: the operator's own and those of values.
     const registerOwnSecrets = secrets.registerAgain;
     secrets.registerAgain = () => {
@@ -180,12 +180,12 @@ export class Components {
 
   /** Builds the queues of tasks, and connects them to metrics, statuses and the plan, which checks after each run what is due next. */
   #makeQueues(): Queues<Task> {
-    const { clock, settings } = this.#base;
+    const { clock, moduleQueues, settings } = this.#base;
     return taskQueues(() => this.ports, {
       clock,
       bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
       random: Math.random,
-      slots: settings.parallelModules,
+      slots: moduleQueues.slots,
       limits: this.#rateLimits,
       onChange: () => {
         this.#idleCollector.restart();
@@ -274,8 +274,7 @@ export class Components {
 
   /** Creates a loader, which runs hook files with `--config`. */
   createLoader(): HookLoader {
-    const { clock, logger, settings, runs, filters, actors } = this.#base;
-    const { moduleQueues } = settings;
+    const { clock, logger, moduleQueues, runs, filters, actors } = this.#base;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
     return new HookLoader({ ...runs, actorOf: actors.actorOf, moduleQueues, checkFilter, clock, logger });
   }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import { describe, expect } from "vitest";
 
-import type { ModuleQueues } from "../../src/model/index.ts";
+import type { QueueMode } from "../../src/model/index.ts";
 import type { EngineLab, HookSpec } from "../support/engine-lab.ts";
 import { FuzzWorld, random } from "../support/fuzz-world.ts";
 import { report } from "../support/stories.ts";
@@ -55,7 +55,7 @@ function connect(world: FuzzWorld, roll: Roll): void {
 }
 
 /** What became of the modules, what was done to each in which order, and what its hooks were given. */
-async function story(seed: number, queues: ModuleQueues): Promise<unknown> {
+async function story(seed: number, queues: QueueMode): Promise<unknown> {
   const world = new FuzzWorld(seed);
   const dice = random(seed + 1_000_000);
   const roll: Roll = (limit) => Math.floor(dice() * limit);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { ModuleQueues } from "../../src/model/index.ts";
+import type { QueueMode } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 
@@ -13,7 +13,7 @@ const two: ModuleSpec = {
 };
 
 /** A lab in which `one` and `two` have run. */
-async function running(moduleQueues: ModuleQueues): Promise<EngineLab> {
+async function running(moduleQueues: QueueMode): Promise<EngineLab> {
   const lab = new EngineLab({ moduleQueues, modules: [one, two] });
   await lab.start();
   lab.log.length = 0;
@@ -28,7 +28,7 @@ async function edited(lab: EngineLab, modules: readonly ModuleSpec[], moved = ["
   return lab.log;
 }
 
-describe.each<ModuleQueues>(["main", "own"])("files that changed on disk, modules in %s", (queues) => {
+describe.each<QueueMode>(["main", "own"])("files that changed on disk, modules in %s", (queues) => {
   it("of one module: it alone is read and runs", async () => {
     const lab = await running(queues);
     expect(await edited(lab, [{ ...one, section: { x: 2 } }, two])).toEqual(["helm one", "release one v2"]);

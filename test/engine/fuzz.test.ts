@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 
 import { keptFromBefore, waitingForEver } from "../support/fuzz-requirements.ts";
-import type { ModuleQueues } from "../../src/model/index.ts";
+import type { QueueMode } from "../../src/model/index.ts";
 import { explanationCheck } from "../support/one-explanation.ts";
 import { FuzzWorld } from "../support/fuzz-world.ts";
 import type { EngineLab } from "../support/engine-lab.ts";
@@ -122,7 +122,7 @@ function ascending(numbers: readonly number[]): boolean {
   return numbers.every((each, index) => index === 0 || each >= (numbers[index - 1] ?? 0));
 }
 
-async function story(seed: number, queues: ModuleQueues): Promise<void> {
+async function story(seed: number, queues: QueueMode): Promise<void> {
   const world = new FuzzWorld(seed);
   const lab = world.lab({}, queues);
   if (world.chance(0.3)) world.weather.bad = 0.3;
@@ -149,7 +149,7 @@ async function story(seed: number, queues: ModuleQueues): Promise<void> {
   expect(outcome(lab)).toEqual(outcome(twin));
 }
 
-describe.each<ModuleQueues>(["main", "own"])(
+describe.each<QueueMode>(["main", "own"])(
   "the engine under random events and failures, in virtual time, with modules in %s",
   (queues) => {
     report("ends as an undisturbed start does", { few: 25 }, (seed) => story(seed, queues));

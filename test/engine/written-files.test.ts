@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { ModuleQueues } from "../../src/model/index.ts";
+import type { QueueMode } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "../support/engine-lab.ts";
 
@@ -26,11 +26,7 @@ function writer(
 }
 
 /** A lab with a global hook that makes `modules` of what is there, before all modules. */
-function labWith(
-  queues: ModuleQueues,
-  before: readonly ModuleSpec[],
-  after: readonly ModuleSpec[],
-): EngineLab {
+function labWith(queues: QueueMode, before: readonly ModuleSpec[], after: readonly ModuleSpec[]): EngineLab {
   const lab: EngineLab = new EngineLab({
     moduleQueues: queues,
     modules: before,
@@ -50,7 +46,7 @@ const values = (lab: EngineLab, name = "one"): unknown =>
   (JSON.parse(lab.releases.get(name)?.values ?? "{}") as Record<string, unknown>)[name];
 const problem = (lab: EngineLab): string | undefined => lab.state.view.modules.get("one")?.problem?.message;
 
-describe.each<ModuleQueues>(["main", "own"])("files that hooks write, modules in %s", (queues) => {
+describe.each<QueueMode>(["main", "own"])("files that hooks write, modules in %s", (queues) => {
   it("before all modules, as hooks, values and chart, count in the same converge", async () => {
     const lab = labWith(queues, [bare, other], [full, other]);
     await lab.start();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { describeCause, describeTask } from "../../src/model/index.ts";
+import { describeCause, describeTask, ModuleQueues } from "../../src/model/index.ts";
 import { planTasks } from "../../src/plan/index.ts";
 import type { BootPhase, ModuleView, View } from "../../src/state/index.ts";
 import { basis, moduleView, viewOf } from "../status/views.ts";
@@ -34,6 +34,8 @@ function reported(view: View): string[] {
 const reloading = (handled: Partial<typeof START> = {}): Partial<View> => ({
   converge: { ...viewOf([]).converge, phase: "modules", handled: { ...START, ...handled } },
 });
+const OWN = new ModuleQueues("own");
+const running = { activity: "running" } as const;
 const edited = { sectionDigest: "s2" };
 const began = (section: string) => ({ attempted: basis({ section }) });
 const FAILED = { reason: "HelmFailed", message: "no", failures: 1, since: 0 } as const;
@@ -111,7 +113,25 @@ describe("the plan: tasks and reasons from a view", () => {
     [
       "11:00 one edit of flag and section: the converge does both, as the flag may switch the module off",
       { operator: { convergeDigests: { ...START, globalConfig: "c2" } }, web: edited },
+      ["front converge of all modules: ConfigMap changed"],
+    ],
+    [
+      "11:00 the same while a module runs in main and another one is retried: the converge waits for neither",
+      {
+        operator: { convergeDigests: { ...START, globalConfig: "c2" } },
+        db: { ...running, ...began("v1-s1") },
+        web: { ...began("v1-s1"), retry: FAILED },
+      },
       ["front converge of all modules: ConfigMap changed", "outdated db", "outdated web"],
+    ],
+    [
+      "11:00 the same while modules run in queues of their own: an edit of a flag outdates none of them",
+      {
+        operator: { convergeDigests: { ...START, globalConfig: "c2" }, moduleQueues: OWN },
+        db: { ...running, ...began("v1-s1") },
+        web: { ...began("v1-s1"), retry: FAILED },
+      },
+      ["front converge of all modules: ConfigMap changed"],
     ],
     [
       "11:01 a flag is edited while that converge runs: it starts again, and nothing else is planned",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { describeCause } from "../../src/model/index.ts";
+import { describeCause, ModuleQueues } from "../../src/model/index.ts";
 import { planTasks, findModulesAwaitedByConverge } from "../../src/plan/index.ts";
 import type { ModuleView, View } from "../../src/state/index.ts";
 import { moduleView, viewOf } from "../status/views.ts";
@@ -27,7 +27,11 @@ const PERSON = { problem: { file: "values.yaml", message: "no YAML" } } as const
 const HANDLED = { globalConfig: "c1", globals: "g1" };
 
 function during(modules: readonly ModuleView[], phase: View["converge"]["phase"] = "scheduledRuns"): View {
-  const view = viewOf(modules, { moduleQueues: "own", convergeDigests: HANDLED, secondCheck: false });
+  const view = viewOf(modules, {
+    moduleQueues: new ModuleQueues("own"),
+    convergeDigests: HANDLED,
+    secondCheck: false,
+  });
   return { ...view, converge: { ...view.converge, phase, handled: HANDLED } };
 }
 
@@ -157,7 +161,7 @@ describe("the modules whose turn it is, with a queue for each module", () => {
     const idle = { ...waiting, converge: { ...view.converge, phase: "idle" as const } };
     const ran = (each: View): boolean => reported(each).some((line) => line.startsWith("module/a"));
     expect([ran(view), ran(idle)]).toEqual([runs, runs]);
-    expect(ran({ ...idle, moduleQueues: "main" })).toBe(false);
+    expect(ran({ ...idle, moduleQueues: new ModuleQueues("main") })).toBe(false);
   });
 
   it("removals that fail let all turns begin", () => {
@@ -177,7 +181,7 @@ describe("the modules whose turn it is, with a queue for each module", () => {
 
   it("in main there are no turns", () => {
     const modules = [moduleView("a", { phase: "new" })];
-    const view = { ...during(modules, "modules"), moduleQueues: "main" as const };
+    const view = { ...during(modules, "modules"), moduleQueues: new ModuleQueues("main") };
     expect([reported(view), findModulesAwaitedByConverge(view)]).toEqual([[], []]);
   });
 });

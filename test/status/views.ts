@@ -1,5 +1,5 @@
 import { KnownSecrets } from "../../src/lib/index.ts";
-import type { Json, Module } from "../../src/model/index.ts";
+import { ModuleQueues, type Json, type Module } from "../../src/model/index.ts";
 import type { Release } from "../../src/helm/index.ts";
 import { newModuleRecord, type LastRun, type ModuleView, type View } from "../../src/state/index.ts";
 import type { RunInputs } from "../../src/state/run-record.ts";
@@ -92,7 +92,7 @@ export function release(name: string, change: Partial<Release> = {}): Release {
 export function viewOf(modules: readonly ModuleView[], change: Partial<View> = {}): View {
   return {
     boot: "running",
-    moduleQueues: "main",
+    moduleQueues: new ModuleQueues(),
     invalidConfig: "stop",
     operator: { name: "addon-operator", namespace: "default" },
     config: {

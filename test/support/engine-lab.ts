@@ -9,12 +9,12 @@ import type {
   KubernetesBinding,
   LifecycleName,
   Module,
-  ModuleQueues,
+  QueueMode,
   ScheduleBinding,
   Task,
   Tree,
 } from "../../src/model/index.ts";
-import { describeTask, LIFECYCLE, ProblemError, queueOf } from "../../src/model/index.ts";
+import { describeTask, LIFECYCLE, ModuleQueues, ProblemError } from "../../src/model/index.ts";
 import { Queues } from "../../src/queue/index.ts";
 import { State } from "../../src/state/index.ts";
 import type { Release, ReleaseMove } from "../../src/helm/index.ts";
@@ -224,11 +224,11 @@ export class EngineLab {
     ready?: "applied" | "healthy";
     chartEnabledModules?: boolean;
     /** `--module-queues`. */
-    moduleQueues?: ModuleQueues;
+    moduleQueues?: QueueMode;
     /** `--parallel-modules`. */
     parallelModules?: number;
   }) {
-    this.moduleQueues = world.moduleQueues ?? "main";
+    this.moduleQueues = new ModuleQueues(world.moduleQueues, world.parallelModules ?? 10);
     this.#brake = world.deletionLimit ?? "off";
     this.#globalValues = world.globalValues;
     this.#modules = [...(world.modules ?? [])];
@@ -238,13 +238,13 @@ export class EngineLab {
       clock: this.clock,
       ready: world.ready ?? "applied",
       chartEnabledModules: world.chartEnabledModules ?? false,
+      moduleQueues: this.moduleQueues,
     });
-    this.state.record("factsObserved", { moduleQueues: this.moduleQueues });
     this.queues = new Queues<Task>({
       clock: this.clock,
       bounds: { minMs: 5000, maxMs: 30_000 },
       random: () => 0,
-      slots: world.parallelModules ?? 10,
+      slots: this.moduleQueues.slots,
       run: (batch, context) => runTask(this.#ports, batch, context),
       onLong: () => this.engine.check(),
       onEnd: (batch) => {
@@ -452,7 +452,7 @@ export class EngineLab {
       id: idOf(spec),
       module: spec.module,
       item: spec.item,
-      config: configOf(spec, queueOf(this.moduleQueues, spec.module)),
+      config: configOf(spec, this.moduleQueues.queueOf(spec.module)),
     };
   }
 
@@ -598,7 +598,7 @@ export class EngineLab {
             this.broken.push(`helm of disabled ${module.name}`);
           if (this.helmWaits !== undefined) onWait?.(this.helmWaits);
           if (this.helmTakes > 0)
-            await this.#alone(queueOf(this.moduleQueues, module.name), () =>
+            await this.#alone(this.moduleQueues.queueOf(module.name), () =>
               this.#pass(this.helmTakes, signal),
             );
           if (failure === undefined) onWait?.(undefined);

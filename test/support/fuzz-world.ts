@@ -1,4 +1,4 @@
-import type { ModuleQueues } from "../../src/model/index.ts";
+import type { QueueMode } from "../../src/model/index.ts";
 import { EngineLab } from "./engine-lab.ts";
 import { requiring, wrongRemoval, wrongRun } from "./fuzz-requirements.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "./engine-lab.ts";
@@ -53,7 +53,7 @@ export class FuzzWorld {
     return from[this.below(from.length)];
   }
 
-  lab(config: Record<string, string>, moduleQueues: ModuleQueues = "main"): EngineLab {
+  lab(config: Record<string, string>, moduleQueues: QueueMode = "main"): EngineLab {
     const world = { modules: this.modules, globalHooks: this.globalHooks, config };
     const lab = new EngineLab({ ...world, moduleQueues, parallelModules: 2 });
     const fails = (): boolean => this.chance(this.weather.bad);

@@ -4,7 +4,7 @@
  */
 
 import { listBindings } from "../../bindings/index.ts";
-import { MAIN_QUEUE, probeQueue, queueOf, type Bindings } from "../../model/index.ts";
+import { MAIN_QUEUE, ownQueueOf, probeQueue, type Bindings } from "../../model/index.ts";
 import type { ConfiguredHooks } from "./batch-config.ts";
 
 /** Queues whose names name a module. */
@@ -18,7 +18,7 @@ export function confineQueues(
   { hooks, warnings }: ConfiguredHooks,
   { module, ownQueue }: { readonly module: string; readonly ownQueue: string },
 ): ConfiguredHooks | { readonly errors: readonly string[] } {
-  const modulePrefix = queueOf("own", module);
+  const modulePrefix = ownQueueOf(module);
   const isOwn = (queue: string): boolean =>
     [ownQueue, modulePrefix, probeQueue(module)].includes(queue) || queue.startsWith(`${modulePrefix}/`);
   const confine = (queue: string): string => {

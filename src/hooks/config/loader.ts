@@ -9,8 +9,7 @@ import PQueue from "p-queue";
 
 import { attempt, hashFiles, oneLine, readRegularFile, sleep, systemClock } from "../../lib/index.ts";
 import { type Clock } from "../../lib/index.ts";
-import { queueOf } from "../../model/index.ts";
-import type { Hook, HookFile, ModuleQueues, Problem } from "../../model/index.ts";
+import { ModuleQueues, type Hook, type HookFile, type Problem } from "../../model/index.ts";
 import type { ModuleActor } from "../actor.ts";
 import { confineQueues } from "./confine-queues.ts";
 import { queryConfig, SLOW_MS, type HookQueryOptions, type ConfigAnswer } from "./query-config.ts";
@@ -129,7 +128,8 @@ export class HookLoader {
     signal: AbortSignal | undefined,
   ): Promise<ConfigAnswer> {
     const kind = module === undefined ? "global" : "module";
-    const queue = queueOf(this.#options.moduleQueues ?? "main", module);
+    const { moduleQueues = new ModuleQueues() } = this.#options;
+    const queue = moduleQueues.queueOf(module);
     try {
       const actor = this.#actorOf(module);
       const answer = await queryConfig(file, { kind, queue, module }, { ...this.#options, actor, signal });

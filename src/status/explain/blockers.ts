@@ -5,7 +5,7 @@
 
 import { describeChangesByOthers } from "../../drift/index.ts";
 import { formatUtc } from "../../lib/index.ts";
-import { MAIN_QUEUE, describeProblem, moduleOf, queueOf, type Task } from "../../model/index.ts";
+import { MAIN_QUEUE, describeProblem, moduleOf, type Task } from "../../model/index.ts";
 import type { QueueView, TaskView } from "../../queue/index.ts";
 import {
   configIsMissing,
@@ -104,7 +104,7 @@ export function explainBlockers(module: ModuleView, snapshot: StateSnapshot): st
  */
 function findHeadOfDelayingQueue(module: ModuleView, snapshot: StateSnapshot): TaskView<Task> | undefined {
   const { queues, view } = snapshot;
-  const queueNames = [queueOf(view.moduleQueues, module.name), MAIN_QUEUE];
+  const queueNames = [view.moduleQueues.queueOf(module.name), MAIN_QUEUE];
   const queueTasks = queueNames.map((name) => queues.find((queue) => queue.name === name)?.tasks ?? []);
   const findQueueTasks = (match: (task: Task) => boolean): readonly TaskView<Task>[] | undefined =>
     queueTasks.find((tasks) => tasks.some(({ task }) => match(task)));

@@ -4,7 +4,7 @@
  */
 
 import { listNames, formatUtc } from "../../lib/index.ts";
-import { MAIN_QUEUE, queueOf, type HookTask, type Task } from "../../model/index.ts";
+import { MAIN_QUEUE, ownQueueOf, type HookTask, type Task } from "../../model/index.ts";
 import type { QueueView, TaskView } from "../../queue/index.ts";
 import { describeAwaitedTask } from "./reasons.ts";
 import type { ModuleView, View } from "../../state/index.ts";
@@ -50,7 +50,7 @@ function describeFailureTime(view: TaskView<Task>): Pick<FailingHook, "since" | 
 
 /** Whether the queue also runs modules. In any other queue, a long hook that blocks no task does no harm. */
 function isModuleRunQueue({ hook: { module } }: HookTask, queue: string): boolean {
-  return queue === MAIN_QUEUE || queue === queueOf("own", module);
+  return queue === MAIN_QUEUE || (module !== undefined && queue === ownQueueOf(module));
 }
 
 /** Whether the task is a hook that runs for its own trigger, not as a step of the start or a converge. */
@@ -100,9 +100,9 @@ type Modules = ReadonlyMap<string, Pick<ModuleView, "module">>;
 export function explainHeadOfLineBlocking(
   failed: string,
   laterModules: readonly string[],
-  { moduleQueues, modules }: { readonly moduleQueues: View["moduleQueues"]; readonly modules: Modules },
+  { moduleQueues, modules }: Pick<View, "moduleQueues" | "modules">,
 ): string | undefined {
-  if (moduleQueues === "own") return undefined;
+  if (moduleQueues.hasOwnQueue(failed)) return undefined;
   const independentModules = laterModules.filter((name) => !requiresTransitively(name, failed, modules));
   if (independentModules.length === 0) return undefined;
   return `${failed} blocks all that runs after it in queue main; with --module-queues=own these would go on: ${listNames(independentModules, MAX_MODULES)}`;

@@ -6,13 +6,7 @@
  */
 
 import { buildHookTask } from "../../bindings/index.ts";
-import {
-  describeCause,
-  queueOf,
-  type LifecycleName,
-  type ConvergeTask,
-  type Task,
-} from "../../model/index.ts";
+import { describeCause, type LifecycleName, type ConvergeTask, type Task } from "../../model/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import { findModulesAwaitedByConverge } from "../../plan/index.ts";
 import { MAX_ROUNDS, type ConvergePhase, type View } from "../../state/index.ts";
@@ -185,17 +179,17 @@ function continueAfterModules(ports: Ports): Promise<Outcome<Task>> {
   if (findModulesAwaitedByConverge(state.view).length > 0) {
     state.record("convergeProgressed", { phase: "scheduledRuns" });
     // Edits that this converge applies may solve failures: what waits for its next try is tried at once.
-    queues.retryNow((task) => task.kind === "run-module" || isInOwnQueue(task, state.view));
+    queues.retryNow((task) => task.kind === "run-module" || isInModuleQueue(task, state.view));
     return Promise.resolve({ kind: "done" });
   }
   state.record("convergeProgressed", { phase: "afterAll", remaining: [] });
   return Promise.resolve({ kind: "expand", tasks: globalHookTasks(ports, "afterAll", "converge") });
 }
 
-/** Whether the task is a module's hook in the module's own queue. */
-function isInOwnQueue(task: Task, { moduleQueues }: View): boolean {
+/** Whether the task is a module's hook in the queue of the module's runs. */
+function isInModuleQueue(task: Task, { moduleQueues }: View): boolean {
   if (task.kind !== "hook" || task.hook.module === undefined) return false;
-  return task.trigger.binding.queue === queueOf(moduleQueues, task.hook.module);
+  return task.trigger.binding.queue === moduleQueues.queueOf(task.hook.module);
 }
 
 /** Last phase: records the end. If the hooks of MAX_ROUNDS converges in a row caused another one, retries with back-off. */

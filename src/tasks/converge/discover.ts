@@ -68,12 +68,14 @@ export async function discover(ports: Ports, cause: Cause, signal: AbortSignal):
   return [...crdTasks(ports, runs), ...removals, ...runTasks(ports, runs, cause)];
 }
 
-/** The tasks of runs in `main`. If modules have queues of their own, records their runs as scheduled instead: the plan adds them to these queues. */
+/** The tasks of runs in `main`. Records runs of modules with queues of their own as scheduled instead: the plan adds them to these queues. */
 function runTasks({ state }: Ports, runs: readonly string[], cause: Cause): Task[] {
-  if (state.view.moduleQueues === "main")
-    return runs.map((module) => ({ kind: "run-module", key: runModuleKey(module), module, cause }));
-  for (const module of runs) state.recordModule(module, "runScheduled", cause);
-  return [];
+  return runs.flatMap((module): Task[] => {
+    if (!state.view.moduleQueues.hasOwnQueue(module))
+      return [{ kind: "run-module", key: runModuleKey(module), module, cause }];
+    state.recordModule(module, "runScheduled", cause);
+    return [];
+  });
 }
 
 /** Names of modules that this discovery enables. Runs from before they were disabled must end first. */
@@ -112,7 +114,7 @@ async function runScriptForDiscovery(
   try {
     return await runModuleScript(ports, module, input);
   } catch (error) {
-    if (!failsAlone(ports, error) || input.signal.aborted) throw error;
+    if (!failsAlone(ports, module, error) || input.signal.aborted) throw error;
     ports.recorder.discoveryFailed();
     const message = `the enabled script failed: ${error.reason}`;
     return { enabled: false, problem: { file, message, retriedAs: "ScriptFailed" } };
@@ -213,7 +215,7 @@ function crdTasks(ports: Ports, names: readonly string[]): Task[] {
 function announceDueRuns({ state, releases }: Ports, names: readonly string[]): void {
   const records = names.flatMap((name) => state.module(name) ?? []);
   const helmRecords = records.filter(({ module }) => getHelmSkipReason(state.values, module) === undefined);
-  const areRunsParallel = state.view.moduleQueues === "own";
+  const areRunsParallel = state.view.moduleQueues.slots > 1;
   releases.announceModules(
     helmRecords.map((record) => ({
       name: record.module.name,
@@ -346,14 +348,14 @@ async function mayBeEnabledNow(ports: Ports, module: Module, signal: AbortSignal
   try {
     return await isEnabledNow(ports, module, signal);
   } catch (error) {
-    if (failsAlone(ports, error) && !signal.aborted) return true;
+    if (failsAlone(ports, module, error) && !signal.aborted) return true;
     throw error;
   }
 }
 
-/** Whether the error is that of an `enabled` script which delays only its module, because it took too long, or modules have their own queues. */
-function failsAlone({ state }: Ports, error: unknown): error is ScriptFailure {
-  return error instanceof ScriptFailure && (error.timedOut || state.view.moduleQueues === "own");
+/** Whether the error is that of an `enabled` script which delays only its module, because it took too long, or the module has its own queue. */
+function failsAlone({ state }: Ports, { name }: Module, error: unknown): error is ScriptFailure {
+  return error instanceof ScriptFailure && (error.timedOut || state.view.moduleQueues.hasOwnQueue(name));
 }
 
 /** Whether the module is on with the newest facts. Runs its `enabled` script if that decides. */

@@ -4,7 +4,7 @@
  */
 
 import { ExistingObjectsError } from "../../helm/index.ts";
-import { MAIN_QUEUE, queueOf, type DeleteModuleTask, type PurgeTask, type Task } from "../../model/index.ts";
+import type { DeleteModuleTask, PurgeTask, Task } from "../../model/index.ts";
 import { buildRemovalBlocker, explainRemovalBlocker, findPurgeBlocker } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
 import type { RetryReason } from "../../state/index.ts";
@@ -28,7 +28,7 @@ export async function deleteModule(
   const isObsolete = record === undefined || record.enabled;
   if (isObsolete) return { kind: "done" };
   try {
-    await endRunningTasks(ports, task.module, context.signal);
+    await endRunningTasks(ports, task.module, context);
   } catch {
     return { kind: "cancelled" }; // The signal was aborted.
   }
@@ -130,7 +130,7 @@ export async function purgeRelease(
     return { kind: "done" };
   }
   try {
-    await endRunningTasks(ports, task.release, context.signal);
+    await endRunningTasks(ports, task.release, context);
     if (!(await isRemovalStillDue(ports, task.release, context.signal))) return { kind: "cancelled" };
     ports.state.record("removalStarted", task.release);
     await ports.releases.uninstall({ name: task.release }, context.signal);
@@ -145,12 +145,15 @@ export async function purgeRelease(
   }
 }
 
-/** Ends all tasks in the module's own queue and its restore: nothing may overlap the removal. */
-async function endRunningTasks({ queues, state }: Ports, module: string, signal: AbortSignal): Promise<void> {
-  const moduleQueue = queueOf(state.view.moduleQueues, module);
-  // In `main`, the removal itself is at the head.
-  const isInOwnQueue = (queue: string): boolean => moduleQueue !== MAIN_QUEUE && queue === moduleQueue;
+/** Ends the module's run or hook in another queue than that of the removal, and its restore: nothing may overlap the removal. */
+async function endRunningTasks(
+  { queues, state }: Ports,
+  module: string,
+  { queue: removalQueue, signal }: RunContext,
+): Promise<void> {
+  const moduleQueue = state.view.moduleQueues.queueOf(module);
   const isToEnd = (task: Task, queue: string): boolean =>
-    isInOwnQueue(queue) || (task.kind === "restore-objects" && task.module === module);
+    (queue === moduleQueue && queue !== removalQueue) ||
+    (task.kind === "restore-objects" && task.module === module);
   await orAborted(queues.interruptAndWait(isToEnd, "the module is removed"), signal);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Hook, Task } from "../../../src/model/index.ts";
+import { ModuleQueues, type Hook, type Task } from "../../../src/model/index.ts";
 import type { TaskView } from "../../../src/queue/index.ts";
 import type { ModuleView, View } from "../../../src/state/index.ts";
 import { moduleView, underWay, viewOf } from "../../status/views.ts";
@@ -220,7 +220,7 @@ describe("why a module does not run now", () => {
       const main = view.converge === undefined ? [entry(RELOAD)] : [];
       const queues = [queueOf("main", main), queueOf("module/web", tasks)];
       return explainBlockers(module, {
-        view: viewOf([db, module], { moduleQueues: "own", ...view }),
+        view: viewOf([db, module], { moduleQueues: new ModuleQueues("own"), ...view }),
         queues,
       });
     };

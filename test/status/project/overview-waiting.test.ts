@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 
+import { ModuleQueues } from "../../../src/model/index.ts";
 import { buildOverview } from "../../../src/status/index.ts";
 import { EngineLab } from "../../support/engine-lab.ts";
 import { explainHeadOfLineBlocking } from "../../../src/status/index.ts";
@@ -37,7 +38,7 @@ test("nothing is reported where all behind it require it, and requirements may r
   const of = (name: string, on: string) =>
     [name, { module: { requires: { modules: { [on]: "*" } } } }] as const;
   const view = {
-    moduleQueues: "main",
+    moduleQueues: new ModuleQueues(),
     modules: new Map([of("x", "y"), of("y", "x"), of("z", "web")]),
   } as never;
   expect(explainHeadOfLineBlocking("web", ["z"], view)).toBeUndefined();

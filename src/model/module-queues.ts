@@ -1,0 +1,40 @@
+/**
+ * The queues in which modules run (docs/reference/lifecycle.md, "A queue for each module"). Only this file knows what the values of
+ * `--module-queues` mean: all other code asks for the queue of a module and compares it with `main`, in which converges and removals run.
+ */
+
+import { MAIN_QUEUE } from "./binding.ts";
+
+/** A value of `--module-queues`. */
+export type QueueMode = "main" | "own";
+
+/** The name of a module's own queue. */
+export function ownQueueOf(module: string): string {
+  return `module/${module}`;
+}
+
+/**
+ * Which queue runs a module, and how many modules run at the same time. With queues of their own, modules share slots, and a failed run
+ * gives its slot to the next one. `main` is a single slot: it runs modules in their order, one at a time, and a failed head keeps it.
+ */
+export class ModuleQueues {
+  readonly #mode: QueueMode;
+  /** How many modules run at the same time. */
+  readonly slots: number;
+
+  /** `parallelModules` limits the runs in modules' own queues. */
+  constructor(mode: QueueMode = "main", parallelModules = Infinity) {
+    this.#mode = mode;
+    this.slots = mode === "main" ? 1 : parallelModules;
+  }
+
+  /** Whether the module has a queue of its own. Otherwise its runs delay converges, removals and other modules, and wait for them, in `main`. */
+  hasOwnQueue(module: string): boolean {
+    return this.queueOf(module) !== MAIN_QUEUE;
+  }
+
+  /** The queue of a module's runs, and the default queue of its hooks; without a module, that of global hooks. */
+  queueOf(module: string | undefined): string {
+    return this.#mode === "own" && module !== undefined ? ownQueueOf(module) : MAIN_QUEUE;
+  }
+}
