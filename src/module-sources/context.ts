@@ -163,7 +163,7 @@ export class SourcesContext {
     else this.#problems.set(kind, message);
     const [sourcesProblem] = this.#problems.values();
     const { state } = this.options;
-    if (state.view.sourcesProblem !== sourcesProblem) state.record("factsObserved", { sourcesProblem });
+    state.record("sourcesProblemChanged", sourcesProblem);
   }
 
   /** Reads the installer's keys from their ConfigMap, and logs the keys that cannot be used. */

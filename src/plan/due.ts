@@ -315,7 +315,7 @@ export class Engine {
     this.#queues.replace(isReplaced, queue, withOrigin(task, origin));
     this.#queues.interrupt(isInterrupted, "the converge restarts");
     this.#queues.interrupt((each) => this.#isRemovalInHook(each), "the converge restarts", LONG_RUN_MS);
-    this.#state.record("convergeProgressed", { phase: "idle", remaining: [] });
+    this.#state.record("convergeReset");
   }
 
   /**

@@ -22,7 +22,7 @@ export type {
 export { deriveFromModules, getReleaseVersion } from "./module-records.ts";
 export { State, type TreeRead } from "./state.ts";
 export type { Simulation } from "./simulation.ts";
-export { NO_FILES, configIsMissing, explainInvalid, listMissingObjects, collectWarnings } from "./view.ts";
+export { configIsMissing, explainInvalid, listMissingObjects, collectWarnings } from "./view.ts";
 export type {
   BootPhase,
   DeletionLimitView,

@@ -42,10 +42,11 @@ interface RestoreResult {
 /** Returns the current inputs of a run of the module. A function, because it merges values, which few events need. */
 type CollectRunInputs = () => RunInputs;
 
-/** Resets a record to the state before the first run: the next run starts with the onStartup and Synchronization hooks again. */
-function resetToFirstRun(record: ModuleRecord): ModuleRecord {
+/** The fields of a record before the first run: the next run starts with the onStartup and Synchronization hooks again. */
+function resetToFirstRun(
+  record: ModuleRecord,
+): Pick<ModuleRecord, "run" | "missingObjects" | "probe" | "synchronizedBindings"> {
   return {
-    ...record,
     run: resetRuns(record.run),
     missingObjects: [],
     probe: undefined,
@@ -58,15 +59,17 @@ function onEnablementDecided(
   record: ModuleRecord,
   collectInputs: CollectRunInputs,
   decision: Enablement,
-): ModuleRecord {
+): Change {
   const { enabled } = decision;
-  const before = enabled && !record.enabled ? resetToFirstRun(record) : record;
+  const reset = enabled && !record.enabled ? resetToFirstRun(record) : {};
+  const { run: before } = { ...record, ...reset };
   const run: RunRecord = {
-    ...before.run,
+    ...before,
     ...(endsRetry(before, decision) && { retry: undefined }),
     ...(!enabled && { blockedSince: undefined }),
   };
-  const fields = {
+  const change = {
+    ...reset,
     enabled,
     enabledBy: decision.by,
     enabledReason: decision.reason,
@@ -76,13 +79,12 @@ function onEnablementDecided(
     isRemovalDecided: false,
     isDiscovered: true,
   };
-  const after = { ...before, ...fields, run };
-  const canRun = enabled && problemOf(after) === undefined;
-  return canRun ? after : { ...after, run: markInputsHandled(run, collectInputs()) };
+  const canRun = enabled && problemOf({ ...record, ...change }) === undefined;
+  return { ...change, run: canRun ? run : markInputsHandled(run, collectInputs()) };
 }
 
 /** Whether a retry ends with the decision: the script has given an answer, or the module is disabled and has nothing else to retry. */
-function endsRetry({ run }: ModuleRecord, { enabled, problem }: Enablement): boolean {
+function endsRetry(run: RunRecord, { enabled, problem }: Enablement): boolean {
   if (problem?.retriedAs === "ScriptFailed") return false;
   return !enabled || run.retry?.reason === "ScriptFailed";
 }

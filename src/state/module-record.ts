@@ -190,12 +190,13 @@ const ANNOTATIONS = {
 } as const;
 export type Confirmed = keyof typeof ANNOTATIONS;
 const CONFIRMED = Object.keys(ANNOTATIONS) as Confirmed[];
+type Confirmations = Pick<ModuleRecord, Confirmed | "endedConfirmations">;
 
 /**
- * Reads the users' confirmations from the annotations of the AddonModule into the record. A confirmation that was used does
+ * Reads the users' confirmations from the annotations of the AddonModule for the record. A confirmation that was used does
  * not count again, although its annotation exists until the status mirror has removed it.
  */
-export function readConfirmations(record: ModuleRecord, annotations: Annotations): ModuleRecord {
+export function readConfirmations(record: ModuleRecord, annotations: Annotations): Partial<Confirmations> {
   const isStillAnnotated = ([name, token]: [string, string]): boolean => annotations[name] === token;
   const ended = Object.fromEntries(Object.entries(record.endedConfirmations).filter(isStillAnnotated));
   // Each kind of confirmation is a field of the record with the confirmed token.
@@ -203,7 +204,7 @@ export function readConfirmations(record: ModuleRecord, annotations: Annotations
     const name = ANNOTATIONS[kind];
     return [kind, ended[name] === undefined ? annotations[name] : undefined];
   });
-  return { ...record, ...Object.fromEntries(tokens), endedConfirmations: ended };
+  return { ...Object.fromEntries(tokens), endedConfirmations: ended };
 }
 
 /** Whether the record has the confirmations of these annotations already, used ones included: then `readConfirmations` would change nothing. */
@@ -215,8 +216,12 @@ export function hasConfirmations(record: ModuleRecord, annotations: Annotations)
 }
 
 /** Ends a confirmation that was used or is not needed: the status mirror removes its annotation. A newer confirmation (another `token`) stays. */
-export function endConfirmation(record: ModuleRecord, kind: Confirmed, token?: string): ModuleRecord {
-  if (token === undefined || record[kind] !== token) return record;
+export function endConfirmation(
+  record: ModuleRecord,
+  kind: Confirmed,
+  token?: string,
+): Partial<Confirmations> {
+  if (token === undefined || record[kind] !== token) return {};
   const endedConfirmations = { ...record.endedConfirmations, [ANNOTATIONS[kind]]: token };
-  return { ...record, [kind]: undefined, endedConfirmations };
+  return { [kind]: undefined, endedConfirmations };
 }

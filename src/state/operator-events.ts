@@ -6,10 +6,10 @@
 
 import type { Clock } from "../lib/index.ts";
 import type { Cause } from "../model/index.ts";
-import type { ConvergeDigests, ConvergeRecord } from "./run-record.ts";
+import { MAX_ROUNDS, type ConvergeDigests, type ConvergePhase } from "./run-record.ts";
 import { makeRequestToken } from "./module-record.ts";
 import { NO_FILES, configIsMissing } from "./view.ts";
-import type { RemovalBlocker, ConfigView, OperatorState } from "./view.ts";
+import type { BootPhase, RemovalBlocker, ConfigView, OperatorState } from "./view.ts";
 
 type Change = Partial<OperatorState>;
 
@@ -126,21 +126,74 @@ function onRemovalStarted(state: OperatorState, { clock }: EventContext, name: s
   return { deletions: { ...deletions, removed } };
 }
 
+/** An object that modules require was checked. `message`: what is wrong with it; undefined = nothing. */
+function onRequiredObjectChecked(
+  { objects }: OperatorState,
+  _: EventContext,
+  key: string,
+  message: string | undefined,
+): Change {
+  const before = objects.get(key);
+  if (before !== undefined && before.message === message) return {};
+  return { objects: new Map(objects).set(key, { message }) };
+}
+
+/** No enabled module requires the object any more, so the finding about it ends. */
+function onRequiredObjectForgotten({ objects }: OperatorState, _: EventContext, key: string): Change {
+  const others = new Map(objects);
+  return others.delete(key) ? { objects: others } : {};
+}
+
+/** The removals of one discovery. */
+type RemovalDecision = Pick<
+  OperatorState,
+  "removalBlockers" | "deletionLimit" | "deletions" | "orphans" | "pendingRemovals"
+>;
+
 /** The reducers of all events of the operator. */
 export const OPERATOR_EVENTS = {
-  /** Sets fields to facts that were read from outside, or to decisions of discovery. */
-  factsObserved: (_, __, facts: Omit<Change, "converge" | "config">) => facts,
+  /** The start of the operator has reached this phase. */
+  bootPhaseReached: (_, __, boot: BootPhase) => ({ boot }),
   convergeStarted: onConvergeStarted,
-  /** The converge has reached another phase, or its progress has changed. */
-  convergeProgressed: ({ converge }, _, progress: Partial<ConvergeRecord>) => ({
-    converge: { ...converge, ...progress },
+  /** The converge has reached another phase. `remaining`: the modules that it waits for from now on, if they change with the phase. */
+  convergePhaseReached: (
+    { converge },
+    _,
+    phase: Exclude<ConvergePhase, "idle" | "beforeAll">,
+    remaining = converge.remaining,
+  ) => ({ converge: { ...converge, phase, remaining } }),
+  /** The converge waits only for the runs of these modules any more. */
+  awaitedRunsChanged: ({ converge }, _, remaining: readonly string[]) => ({
+    converge: { ...converge, remaining },
   }),
+  /** A step of the converge failed and is retried, or (false) a step succeeded. */
+  convergeBlockedChanged: ({ converge }, _, isBlocked: boolean) => ({ converge: { ...converge, isBlocked } }),
+  /** The files of all modules, which changed files have caused the converge to read, have this digest. */
+  convergeFilesRead: ({ converge }, _, content: string) => ({ converge: { ...converge, content } }),
+  /** Files that have changed meanwhile interrupted the last converge, which counts as caused by its own hooks. */
+  convergeInterrupted: ({ converge }) => ({
+    converge: { ...converge, rounds: (converge.rounds + 1) % MAX_ROUNDS },
+  }),
+  /** Too many converges in a row were caused by their own hooks: the next one is a retry. */
+  convergeFoundUnstable: ({ converge }) => ({
+    converge: { ...converge, isUnstable: true, content: undefined },
+  }),
+  /** The converge in progress is dropped: the next one begins again. */
+  convergeReset: ({ converge }) => ({ converge: { ...converge, phase: "idle" as const, remaining: [] } }),
   configHandled: onConfigHandled,
   ownConfigWritten: onOwnConfigWritten,
   convergeEnded: onConvergeEnded,
   configObserved: onConfigObserved,
+  /** Global values or flags have changed; `globalCause` becomes the cause of the next converge. */
+  globalValuesChanged: (_, __, globalCause: Cause) => ({ globalCause }),
+  /** Another converge is due, because something has to be checked again. */
+  secondCheckRequired: () => ({ secondCheck: true }),
   filesChanged: onFilesChanged,
   fileChangeWithdrawn: onFileChangeWithdrawn,
+  /** The read of all changed files starts: a change from now on is a new one. */
+  changedFilesRead: () => ({ modulesWithChangedFiles: NO_FILES }),
+  /** The version of the API server was read. */
+  serverVersionRead: (_, __, serverVersion: string) => ({ serverVersion }),
   /**
    * A user requests a converge, by an annotation with a `token` or, without a token, by a command. The same token again
    * has no effect. Each request without a token counts, so it gets a new token.
@@ -149,6 +202,12 @@ export const OPERATOR_EVENTS = {
     requestedToken: token ?? makeRequestToken(requestedToken),
   }),
   handledRequestRestored: onHandledRequestRestored,
+  /** The annotation of the AddonOperator that confirms a removal was read; undefined = it does not exist. */
+  confirmationObserved: (_, __, confirmation: string | undefined) => ({ confirmation }),
+  /** Discovery has decided what is removed and what stays. */
+  removalsDecided: (_, __, decision: RemovalDecision) => decision,
+  /** Discovery has decided which releases may move. */
+  movesDecided: (_, __, allowedMoves: OperatorState["allowedMoves"]) => ({ allowedMoves }),
   removalStarted: onRemovalStarted,
   /** The removal of a module or orphan release is done, or no longer due. */
   removalEnded: ({ pendingRemovals }, _, name: string) =>
@@ -168,6 +227,22 @@ export const OPERATOR_EVENTS = {
   synchronizationsReset: ({ synchronized }, _, ids: readonly string[]) => ({
     synchronized: synchronized.difference(new Set(ids)),
   }),
+  requiredObjectChecked: onRequiredObjectChecked,
+  requiredObjectForgotten: onRequiredObjectForgotten,
+  /** The permissions of the operator were checked: it lacks these. */
+  permissionsChecked: (_, __, missingRights: readonly string[]) => ({ missingRights }),
+  /** The Lease cannot be read or written for another reason than before; undefined = it can. */
+  leaseIssueChanged: (_, __, leaseIssue: string | undefined) => ({ leaseIssue }),
+  /** Other watches of the operator's own objects fail than before. */
+  watchIssuesChanged: (_, __, watchIssues: readonly string[]) => ({ watchIssues }),
+  /** Webhooks are not served or registered for other reasons than before. */
+  webhookIssuesChanged: (_, __, webhookIssues: readonly string[]) => ({ webhookIssues }),
+  /** Other bindings of global hooks cannot work than before. */
+  hookIssuesChanged: (_, __, issues: readonly string[]) => ({ issues }),
+  /** The ModuleSources cannot be used for another reason than before; undefined = they can. */
+  sourcesProblemChanged: (_, __, sourcesProblem: string | undefined) => ({ sourcesProblem }),
+  /** Other problems of single ModuleSources are known than before. */
+  sourceProblemsChanged: (_, __, sourceProblems: readonly string[]) => ({ sourceProblems }),
 } satisfies Record<string, (state: OperatorState, context: EventContext, ...details: never[]) => Change>;
 
 /** The events of the operator, each with its details. */

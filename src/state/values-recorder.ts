@@ -122,7 +122,7 @@ export class ValuesRecorder {
     const result = change();
     const after = this.#values.digests.configDigests();
     const causesConverge = after.globalConfig !== before.globalConfig;
-    if (causesConverge) this.#state.record("factsObserved", { globalCause: cause });
+    if (causesConverge) this.#state.record("globalValuesChanged", cause);
     for (const { module, isDiscovered, enabled } of this.#state.records()) {
       const { name } = module;
       const section = after.sections.get(name);
@@ -157,7 +157,7 @@ export class ValuesRecorder {
     const excess = this.recordPatches(key, values, name);
     for (const [valuesKey, enabled] of flags) this.recordHookFlag(valuesKey, enabled);
     if (this.#values.digests.patchableDigest(key) === before) return excess;
-    if (module === undefined) this.#state.record("factsObserved", { globalCause: cause });
+    if (module === undefined) this.#state.record("globalValuesChanged", cause);
     else this.#state.recordModule(module, "valuesChanged", cause);
     return excess;
   }

@@ -148,7 +148,7 @@ async function recordIfStuck(
 /** Records whether the last step of the converge failed, which blocks the converge. */
 function recordConvergeStep({ state }: Ports, { kind }: Outcome<Task>): void {
   const isBlocked = kind === "retry";
-  if (state.view.converge.isBlocked !== isBlocked) state.record("convergeProgressed", { isBlocked });
+  if (state.view.converge.isBlocked !== isBlocked) state.record("convergeBlockedChanged", isBlocked);
 }
 
 /** Takes the removal from the list of pending removals in the state, because it is done or has turned out not to be due. */
@@ -161,11 +161,13 @@ function recordRemovalEnd({ state }: Ports, task: Task): void {
 function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<Task>): void {
   const { phase, remaining } = state.view.converge;
   // Runs in the modules' own queues: also others may have ended or become blocked, so the list is made again.
-  if (phase === "scheduledRuns")
-    state.record("convergeProgressed", { remaining: findModulesAwaitedByConverge(state.view) });
+  if (phase === "scheduledRuns") state.record("awaitedRunsChanged", findModulesAwaitedByConverge(state.view));
   // Runs in `main`. The list is empty if the converge was reset meanwhile.
   if (outcome.kind === "done" && task.group === "converge" && remaining.includes(task.module))
-    state.record("convergeProgressed", { remaining: remaining.filter((name) => name !== task.module) });
+    state.record(
+      "awaitedRunsChanged",
+      remaining.filter((name) => name !== task.module),
+    );
 }
 
 /** The span name: few distinct names, so that runs can be compared. */

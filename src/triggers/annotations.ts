@@ -51,7 +51,7 @@ export class Annotations {
     const isAnswered = answeredToken !== undefined && isRequestToken(answeredToken);
     if (module === undefined) {
       if (isAnswered) state.record("handledRequestRestored", answeredToken);
-      state.record("factsObserved", { confirmation: annotations[CONFIRM_DELETE] });
+      state.record("confirmationObserved", annotations[CONFIRM_DELETE]);
     } else {
       if (isAnswered) state.recordModule(module, "handledRequestRestored", answeredToken);
       this.#recordConfirmations(module, annotations);

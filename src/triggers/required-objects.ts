@@ -209,11 +209,7 @@ export class RequiredObjects {
 
   /** Records why an object does not meet the requirement; undefined = it does. Ignores late results of closed watches. */
   #recordFinding(key: string, message: string | undefined): void {
-    if (!this.#watches.has(key)) return;
-    const { objects } = this.#options.state.view;
-    const before = objects.get(key);
-    if (before !== undefined && before.message === message) return;
-    this.#options.state.record("factsObserved", { objects: new Map(objects).set(key, { message }) });
+    if (this.#watches.has(key)) this.#options.state.record("requiredObjectChecked", key, message);
   }
 
   /** Ends the watch of an object that no enabled module requires, and forgets the finding. */
@@ -221,8 +217,7 @@ export class RequiredObjects {
     watch.abortController.abort();
     watch.subscription?.close();
     this.#timers.cancel(key);
-    const objects = new Map(this.#options.state.view.objects);
-    if (objects.delete(key)) this.#options.state.record("factsObserved", { objects });
+    this.#options.state.record("requiredObjectForgotten", key);
   }
 }
 

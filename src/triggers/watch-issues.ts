@@ -54,7 +54,7 @@ export class WatchIssues {
     const watchIssues = [...this.#failing]
       .filter(([, { isReported }]) => isReported)
       .map(([what, { error }]) => `${what} cannot be watched: ${error}`);
-    this.#options.state.record("factsObserved", { watchIssues });
+    this.#options.state.record("watchIssuesChanged", watchIssues);
   }
 
   close(): void {

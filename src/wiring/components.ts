@@ -103,7 +103,7 @@ export class Components {
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state, accessOf }));
     this.#watchIssues = scope.closeAtEnd(new WatchIssues({ state: this.state, clock }));
     const onFailing = (leaseIssue: string | undefined): void =>
-      this.state.record("factsObserved", { leaseIssue });
+      this.state.record("leaseIssueChanged", leaseIssue);
     this.leadership = new Leadership({ ...base, expireMs, onLost, onFailing });
     this.#rateLimits = new RateLimits(clock);
     this.queues = this.#makeQueues();
@@ -328,7 +328,7 @@ export class Components {
       ...bindings.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`),
       ...this.webhooks.hooks.listIssues(module),
     ];
-    if (module === undefined) this.state.record("factsObserved", { issues });
+    if (module === undefined) this.state.record("hookIssuesChanged", issues);
     else this.state.recordModule(module, "hookIssuesChanged", issues);
   }
 

@@ -124,7 +124,7 @@ export class Operator {
     ];
     const checkPermissions = createPermissionCheck({ ...this.#base, getFurtherPermissions }, (missing) => {
       metrics.set("missingRights", {}, missing.length);
-      state.record("factsObserved", { missingRights: missing });
+      state.record("permissionsChecked", missing);
     });
     components.webhooks.onMorePermissions(() => void checkPermissions());
     void checkPermissions();
@@ -189,7 +189,7 @@ export class Operator {
     components.watchReleases();
     this.#moduleSources?.startLeading();
     this.#base.actors.revokeFormerTokens(state.tree.modules);
-    state.record("factsObserved", { boot: "waiting" }); // Makes the first task due.
+    state.record("bootPhaseReached", "waiting"); // Makes the first task due.
   }
 
   /** Stops after the lease is lost. Ends child processes at once, because another operator may soon start its own. */

@@ -270,7 +270,7 @@ export class WebhookWiring {
   #recordIssues(webhookIssues: readonly string[]): void {
     const { metrics, state } = this.#parts;
     metrics.set("webhookIssues", {}, webhookIssues.length);
-    state.record("factsObserved", { webhookIssues });
+    state.record("webhookIssuesChanged", webhookIssues);
   }
 }
 

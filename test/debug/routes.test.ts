@@ -266,7 +266,7 @@ describe("debug socket", () => {
   });
 
   it("shows an overview without secrets", async () => {
-    state.record("factsObserved", { issues: [`hook: no ${SECRET}`] });
+    state.record("hookIssuesChanged", [`hook: no ${SECRET}`]);
     const { body } = await ask("raw /overview.json");
     expect(JSON.parse(body)).toMatchObject({
       state: "Pending",

@@ -80,14 +80,14 @@ describe("one change that would remove too many modules", () => {
 
   it("goes through once a person names its token, not the version of the ConfigMap", async () => {
     const lab = await emptied();
-    lab.state.record("factsObserved", { confirmation: String(lab.version) });
+    lab.state.record("confirmationObserved", String(lab.version));
     lab.state.record("convergeRequested", "look again");
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.removalBlockers[0]?.text).toMatch(
       new RegExp(`confirm-delete=${tokenOf(lab)}; its present value 2 does not confirm this removal$`),
     );
-    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
+    lab.state.record("confirmationObserved", tokenOf(lab));
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
     expect(lab.releases.size).toBe(0);
@@ -98,7 +98,7 @@ describe("one change that would remove too many modules", () => {
   it("needs a new token after a confirmed removal was taken back", async () => {
     const lab = await emptied();
     const used = tokenOf(lab);
-    lab.state.record("factsObserved", { confirmation: used });
+    lab.state.record("confirmationObserved", used);
     lab.edit(Object.fromEntries(NAMES.map((name) => [`${name}Enabled`, "true"])));
     await lab.run();
     lab.edit(off(...NAMES));
@@ -106,7 +106,7 @@ describe("one change that would remove too many modules", () => {
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(tokenOf(lab)).not.toBe(used);
     expect(lab.state.view.removalBlockers[0]?.text).toContain("does not confirm this removal");
-    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
+    lab.state.record("confirmationObserved", tokenOf(lab));
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
   });
@@ -119,7 +119,7 @@ describe("one change that would remove too many modules", () => {
     const requested = tokenOf(lab);
     lab.edit(off("e"));
     await lab.run();
-    lab.state.record("factsObserved", { confirmation: requested });
+    lab.state.record("confirmationObserved", requested);
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -132,7 +132,7 @@ describe("one change that would remove too many modules", () => {
     const requested = tokenOf(lab);
     lab.edit({ ...off("e"), aEnabled: "true" });
     await lab.run();
-    lab.state.record("factsObserved", { confirmation: requested });
+    lab.state.record("confirmationObserved", requested);
     await lab.run();
     expect(lab.linesOf("uninstall")).toEqual([]);
   });
@@ -153,7 +153,7 @@ describe("one change that would remove too many modules", () => {
     lab.tick("h");
     await lab.run();
     expect(lab.version).toBeGreaterThan(version);
-    lab.state.record("factsObserved", { confirmation: requested });
+    lab.state.record("confirmationObserved", requested);
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
   });
@@ -162,12 +162,12 @@ describe("one change that would remove too many modules", () => {
     const lab = world();
     await lab.start();
     lab.setModules([{ name: "e" }]);
-    lab.state.record("factsObserved", { secondCheck: true });
+    lab.state.record("secondCheckRequired");
     await lab.run();
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toEqual([]);
     expect(lab.state.view.removalBlockers[0]?.text).toMatch(/^not deleted: a, b, c, d: 4 of 5 modules/);
-    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
+    lab.state.record("confirmationObserved", tokenOf(lab));
     await lab.run(10_000);
     expect(lab.linesOf("uninstall")).toHaveLength(4);
   });
@@ -263,7 +263,7 @@ describe("a confirmation", () => {
   it("is used up: the same modules, installed again, are asked about again", async () => {
     const lab = await emptied();
     const confirmation = tokenOf(lab);
-    lab.state.record("factsObserved", { confirmation });
+    lab.state.record("confirmationObserved", confirmation);
     await lab.run();
     expect(lab.linesOf("uninstall")).toHaveLength(5);
     lab.edit(on(...NAMES));
@@ -287,7 +287,7 @@ describe("a confirmation", () => {
     lab.edit(off(...NAMES));
     await lab.run();
     expect(ends()).toEqual([]);
-    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
+    lab.state.record("confirmationObserved", tokenOf(lab));
     await lab.run();
     expect(ends()).toHaveLength(5);
     await lab.run(1000);
@@ -301,7 +301,7 @@ describe("a confirmation", () => {
   it("covers the rest of the removal that it began", async () => {
     const lab = await emptied();
     lab.uninstallFails = (name) => name === "c";
-    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
+    lab.state.record("confirmationObserved", tokenOf(lab));
     await lab.run();
     expect([...lab.releases.keys()]).toEqual(["a", "b", "c"]);
     lab.edit({ global: "{x: 1}" });
@@ -313,7 +313,7 @@ describe("a confirmation", () => {
 
   it("does not count towards the limit of what follows", async () => {
     const lab = await emptied();
-    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
+    lab.state.record("confirmationObserved", tokenOf(lab));
     await lab.run();
     expect(lab.state.view.deletions.removed.size).toBe(0);
   });
@@ -355,7 +355,7 @@ describe("removals one after the other", () => {
     lab.state.record("convergeRequested", "look again");
     await lab.run(20_000);
     expect(lab.linesOf("uninstall")).toHaveLength(5);
-    lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
+    lab.state.record("confirmationObserved", tokenOf(lab));
     await lab.run(20_000);
     expect(lab.linesOf("uninstall")).toHaveLength(11);
   });

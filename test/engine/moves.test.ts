@@ -40,7 +40,7 @@ const problemsOf = (lab: EngineLab): string[] =>
   );
 
 async function confirm(lab: EngineLab): Promise<void> {
-  lab.state.record("factsObserved", { confirmation: tokenOf(lab) });
+  lab.state.record("confirmationObserved", tokenOf(lab));
   await lab.run();
 }
 
@@ -138,7 +138,7 @@ describe("a move that deletes data", () => {
     const token = tokenOf(lab);
     await change(lab, [...modulesIn("y", { a: [CLAIM] }).slice(0, 1), ...modulesIn(undefined).slice(1)]);
     expect(tokenOf(lab)).not.toBe(token);
-    lab.state.record("factsObserved", { confirmation: token });
+    lab.state.record("confirmationObserved", token);
     await lab.run();
     expect(placesOf(lab)).toBe(STAY);
   });

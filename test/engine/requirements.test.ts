@@ -225,7 +225,7 @@ describe("a module that requires an object", () => {
     const object = { apiVersion: "v1", kind: "Secret", name: "ca" };
     const lab = await started(spec("a", 1, { requires: { objects: [object] } }), spec("b", 2));
     const found = (message?: string): void =>
-      lab.state.record("factsObserved", { objects: new Map([[requiredKey(object), { message }]]) });
+      lab.state.record("requiredObjectChecked", requiredKey(object), message);
     expect(runsOf(lab)).toEqual(["b"]);
     found("is not there");
     await lab.run();

@@ -287,9 +287,9 @@ const inWatch: Effect = async (lab, outcome) => {
 
 /** The Lease is not renewed. */
 const inLease: Effect = async (lab, outcome) => {
-  lab.state.record("factsObserved", { leaseIssue: outcome });
+  lab.state.record("leaseIssueChanged", outcome);
   await lab.run();
-  return () => lab.state.record("factsObserved", { leaseIssue: undefined });
+  return () => lab.state.record("leaseIssueChanged", undefined);
 };
 
 /** What users see, as the states of the operator and of the module, with the status and the reason of Ready. */

@@ -144,7 +144,7 @@ export async function sourcesLab(
       await it.stop();
       it.registryModules = { dir: undefined, origins: new Map(), purgeBlockers: [] };
       it.state = new State({ clock });
-      if (!it.isConverging) it.state.record("factsObserved", { boot: "running" });
+      if (!it.isConverging) it.state.record("bootPhaseReached", "running");
       it.metrics = new Metrics("test_");
       const made = buildModuleSources(it);
       running = made;

@@ -100,7 +100,7 @@ describe("the record", () => {
     const { state, changes } = lab("web");
     await changes();
     state.record("removalBlocked", { action: "purge", text: "a" });
-    state.record("factsObserved", { boot: "running" });
+    state.record("bootPhaseReached", "running");
     state.recordModule("web", "objectsFoundMissing", ["x"]);
     expect(await changes()).toBe(1);
     expect(await changes()).toBe(0);
@@ -124,10 +124,10 @@ describe("the record", () => {
 
   it("keeps what stands in the way of bindings with the module, or with global hooks", () => {
     const { state } = lab("web");
-    state.record("factsObserved", { issues: ["global"] });
+    state.record("hookIssuesChanged", ["global"]);
     state.recordModule("web", "hookIssuesChanged", ["own"]);
     expect([state.view.issues, state.view.modules.get("web")?.issues]).toEqual([["global"], ["own"]]);
-    state.record("factsObserved", { issues: [] });
+    state.record("hookIssuesChanged", []);
     expect([state.view.issues, state.view.modules.get("web")?.issues]).toEqual([[], ["own"]]);
   });
 
@@ -138,7 +138,7 @@ describe("the record", () => {
     expect(state.view).toBe(before);
     state.recordModule("web", "runStepsCompleted", true);
     expect(state.view.modules.get("db")).toBe(db);
-    state.record("convergeProgressed", { remaining: ["web"] });
+    state.record("awaitedRunsChanged", ["web"]);
     expect(state.view.modules.get("db")).toBe(db);
     expect(state.view.modules.get("web")?.rounds).toBe(1);
     expect(web?.rounds).toBe(0);
@@ -293,7 +293,7 @@ describe("the record", () => {
   it("shows a converge from its begin to its end", async () => {
     const { state, clock } = lab("web");
     const begin = clock.now();
-    state.record("factsObserved", { boot: "converging" });
+    state.record("bootPhaseReached", "converging");
     state.record("convergeStarted", { kind: "start-up" });
     const handled = { globalConfig: state.values.digests.convergeDigests().globalConfig, globals: undefined };
     const during = {
@@ -307,8 +307,8 @@ describe("the record", () => {
     expect(handlesConfig(state)).toBe(true);
     state.record("configHandled", "globals");
     expect(state.view.converge.handled?.globals).toBe(state.view.convergeDigests.globals);
-    state.record("convergeProgressed", { phase: "modules" });
-    state.record("convergeProgressed", { remaining: ["web"] });
+    state.record("convergePhaseReached", "modules");
+    state.record("awaitedRunsChanged", ["web"]);
     await clock.advance(1000);
     state.record("convergeEnded", 2);
     expect(state.view).toMatchObject({
@@ -326,7 +326,7 @@ describe("the record", () => {
 
   it("does not begin to run with a converge's end before start-up came that far", () => {
     const { state } = lab();
-    state.record("factsObserved", { boot: "synchronization" });
+    state.record("bootPhaseReached", "synchronization");
     state.record("convergeEnded", 0);
     expect(state.view.boot).toBe("synchronization");
   });
@@ -383,10 +383,10 @@ describe("the record", () => {
     const { state, changes } = lab("web");
     const release = { name: "web", revision: 3, status: "deployed" } as never;
     state.recordModule("web", "releaseObserved", release);
-    state.record("factsObserved", { missingRights: ["list pods"] });
+    state.record("permissionsChecked", ["list pods"]);
     state.record("removalBlocked", { action: "delete", text: "a" });
     state.record("removalBlocked", { action: "purge", text: "b" });
-    state.record("factsObserved", { confirmation: "yes" });
+    state.record("confirmationObserved", "yes");
     expect(state.view).toMatchObject({
       missingRights: ["list pods"],
       removalBlockers: [
@@ -396,10 +396,16 @@ describe("the record", () => {
       confirmation: "yes",
     });
     expect(state.view.modules.get("web")).toMatchObject({ release });
-    state.record("factsObserved", { removalBlockers: [] });
+    state.record("removalsDecided", {
+      removalBlockers: [],
+      deletionLimit: undefined,
+      deletions: state.view.deletions,
+      orphans: new Map(),
+      pendingRemovals: [],
+    });
     expect(state.view.removalBlockers).toEqual([]);
     await changes();
-    state.record("factsObserved", { confirmation: "yes" });
+    state.record("confirmationObserved", "yes");
     expect(await changes()).toBe(0);
   });
 

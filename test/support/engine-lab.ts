@@ -263,7 +263,7 @@ export class EngineLab {
     this.#takeConfig();
     const loaded = await loadHooks(this.#ports, tree.globalHookFiles, undefined);
     this.state.recordGlobalHooks(loaded.hooks);
-    this.state.record("factsObserved", { boot: "waiting" });
+    this.state.record("bootPhaseReached", "waiting");
     await this.run();
   }
 

@@ -1,13 +1,12 @@
 import { expect, test } from "vitest";
 
-import type { OperatorState } from "../../src/state/view.ts";
 import { WatchIssues } from "../../src/triggers/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
 function lab() {
   const clock = new ManualClock();
   const recorded: unknown[] = [];
-  const record = (_: string, facts: Partial<OperatorState>): void => void recorded.push(facts.watchIssues);
+  const record = (_: string, watchIssues: readonly string[]): void => void recorded.push(watchIssues);
   const issues = new WatchIssues({ clock, state: { record } as never });
   return { clock, recorded, issues };
 }

@@ -83,7 +83,7 @@ export class StatusWriter {
     else this.#problems.set(name, problem);
     // Each begins with the name of its source.
     const sourceProblems = [...this.#problems.values()].sort();
-    this.#context.options.state.record("factsObserved", { sourceProblems });
+    this.#context.options.state.record("sourceProblemsChanged", sourceProblems);
   }
 
   /** If the first check after a start fails, its time counts as the last success: an alert measures from then on. */

@@ -25,18 +25,18 @@ import { activateHooks, serveWebhooks } from "../hooks/sources.ts";
 export async function runBoot(ports: Ports, context: RunContext): Promise<Outcome<Task>> {
   const { state } = ports;
   if (state.view.boot === "waiting") {
-    state.record("factsObserved", { boot: "onStartup" });
+    state.record("bootPhaseReached", "onStartup");
     await serveWebhooks(ports, state.globalHooks);
     return { kind: "expand", tasks: globalHookTasks(ports, "onStartup", "boot") };
   }
-  state.record("factsObserved", { boot: "synchronization" });
+  state.record("bootPhaseReached", "synchronization");
   try {
     await activateHooks(ports, state.globalHooks, context);
   } catch (error) {
     if (context.signal.aborted) throw error;
     return { kind: "retry", message: reportFailure(ports, "synchronization", error) };
   }
-  state.record("factsObserved", { boot: "converging" });
+  state.record("bootPhaseReached", "converging");
   return { kind: "done" };
 }
 
@@ -77,8 +77,7 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
   try {
     const tree = await loadTree(ports, context.signal);
     // To notice at the end whether the hooks have changed the files again.
-    if (task.cause.kind === "files")
-      state.record("convergeProgressed", { content: ports.contentOf(tree.modules) });
+    if (task.cause.kind === "files") state.record("convergeFilesRead", ports.contentOf(tree.modules));
     await reloadGlobalHooks(ports, tree, context.signal);
     step = "synchronization";
     // `tried`: a hook that fails in its own queue must not block all modules.
@@ -86,7 +85,7 @@ async function startConverge(ports: Ports, task: ConvergeTask, context: RunConte
   } catch (error) {
     if (context.signal.aborted) throw error;
     // The phase is reset, so that the retry starts from the beginning.
-    if (state.view.converge.phase === "beforeAll") state.record("convergeProgressed", { phase: "idle" });
+    if (state.view.converge.phase === "beforeAll") state.record("convergeReset");
     return retrySoon(ports, step, error);
   }
   const wasReset = state.view.converge.phase !== "beforeAll";
@@ -103,7 +102,7 @@ function countInterruption({ state, contentOf }: Ports): boolean {
   const { content, finishedAt, rounds } = state.view.converge; // Still those of the converge before.
   const wasInterrupted = content !== undefined && finishedAt === undefined;
   if (!wasInterrupted || content === contentOf(state.tree.modules)) return false;
-  state.record("convergeProgressed", { rounds: (rounds + 1) % MAX_ROUNDS });
+  state.record("convergeInterrupted");
   return rounds + 1 === MAX_ROUNDS;
 }
 
@@ -111,7 +110,7 @@ const FILES_CHANGE = "hooks change files of modules";
 
 /** Retries the converge with a growing delay, because its own hooks cause another converge each time. `reason` names what they change. */
 function retryUnstable({ state }: Ports, reason: string): Outcome<Task> {
-  state.record("convergeProgressed", { isUnstable: true, content: undefined });
+  state.record("convergeFoundUnstable");
   return { kind: "retry", message: `Unstable: ${reason} at every converge` };
 }
 
@@ -122,7 +121,7 @@ async function discoverModules(
   context: RunContext,
 ): Promise<Outcome<Task>> {
   const { state } = ports;
-  state.record("convergeProgressed", { phase: "discovery" });
+  state.record("convergePhaseReached", "discovery");
   let step: Step = "reading";
   try {
     // beforeAll hooks may have written files, and a user may have fixed files after a failure.
@@ -132,14 +131,11 @@ async function discoverModules(
     const tasks = await discover(ports, task.cause, context.signal);
     // The ConfigMap has changed meanwhile, which resets the phase: another converge starts.
     if (state.view.converge.phase !== "discovery") return CANCELLED;
-    // `remaining`: the modules whose runs the converge waits for, in their own queues or in `main`.
-    state.record("convergeProgressed", {
-      phase: "modules",
-      remaining: [
-        ...findModulesAwaitedByConverge(state.view),
-        ...tasks.flatMap((each) => (each.kind === "run-module" ? each.module : [])),
-      ],
-    });
+    // The converge waits for runs in the modules' own queues, and for those in `main`.
+    state.record("convergePhaseReached", "modules", [
+      ...findModulesAwaitedByConverge(state.view),
+      ...tasks.flatMap((each) => (each.kind === "run-module" ? each.module : [])),
+    ]);
     return { kind: "expand", tasks: tasks.map((each): Task => ({ ...each, group: "converge" })) };
   } catch (error) {
     if (context.signal.aborted) throw error;
@@ -177,12 +173,12 @@ function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown):
 function continueAfterModules(ports: Ports): Promise<Outcome<Task>> {
   const { state, queues } = ports;
   if (findModulesAwaitedByConverge(state.view).length > 0) {
-    state.record("convergeProgressed", { phase: "scheduledRuns" });
+    state.record("convergePhaseReached", "scheduledRuns");
     // Edits that this converge applies may solve failures: what waits for its next try is tried at once.
     queues.retryNow((task) => task.kind === "run-module" || isInModuleQueue(task, state.view));
     return Promise.resolve({ kind: "done" });
   }
-  state.record("convergeProgressed", { phase: "afterAll", remaining: [] });
+  state.record("convergePhaseReached", "afterAll", []);
   return Promise.resolve({ kind: "expand", tasks: globalHookTasks(ports, "afterAll", "converge") });
 }
 

@@ -132,7 +132,7 @@ export async function retryEnabledScript(
   // The discovery has tried it right before.
   if (failures === 0) return { kind: "retry", message: record.decisionProblem?.message ?? "" };
   await isEnabledNow(ports, record.module, signal);
-  ports.state.record("factsObserved", { secondCheck: true });
+  ports.state.record("secondCheckRequired");
   return { kind: "done" };
 }
 
@@ -260,7 +260,7 @@ function removalTasks(ports: Ports): Task[] {
  */
 function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
   const { deletionLimit, foreignModules, limitedModules, modulesToDelete, releasesToPurge } = removals;
-  state.record("factsObserved", {
+  state.record("removalsDecided", {
     removalBlockers: removals.blockers,
     deletionLimit,
     deletions: removals.deletions,
@@ -283,7 +283,7 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
  * run would move the release.
  */
 function recordMoves({ state }: Ports, { allowedMoves, heldMoves, deletionLimit }: Removals): void {
-  state.record("factsObserved", { allowedMoves });
+  state.record("movesDecided", allowedMoves);
   for (const name of allowedMoves.keys()) state.record("removalStarted", name);
   const blockedBecause = explainRemovalBlocker(state.view);
   const excess = deletionLimit?.isExceeded === true ? "; the deletion limit is exceeded" : "";

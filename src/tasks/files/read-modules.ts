@@ -8,7 +8,7 @@ import type { Module, Task, Tree } from "../../model/index.ts";
 import { reportTree } from "../../modules/index.ts";
 import { hasGlobalConfigChanged, mustLoadModule } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
-import { NO_FILES, type ModuleRecord, type TreeRead } from "../../state/index.ts";
+import type { ModuleRecord, TreeRead } from "../../state/index.ts";
 import { deactivate } from "../hooks/sources.ts";
 import type { Ports } from "../ports.ts";
 import { applyLoadResult, configureModule, factsOf, interruptRuns } from "./load.ts";
@@ -84,7 +84,7 @@ export async function recordServerVersion(
 ): Promise<void> {
   if (!state.tree.modules.some(({ requires }) => requires?.kubernetes !== undefined)) return;
   try {
-    state.record("factsObserved", { serverVersion: await serverVersion(signal) });
+    state.record("serverVersionRead", await serverVersion(signal));
   } catch (error) {
     if (state.view.serverVersion === undefined) throw error;
   }
@@ -101,7 +101,7 @@ function recordTree({ state, logger }: Ports, tree: Tree): void {
 
 /** Makes another converge due in `ms` milliseconds. */
 export function scheduleConverge({ clock, state }: Ports, ms: number): void {
-  new Timers(clock).set("converge", ms, () => state.record("factsObserved", { secondCheck: true }));
+  new Timers(clock).set("converge", ms, () => state.record("secondCheckRequired"));
 }
 
 /** The names of all modules as one text that can be compared. */
@@ -127,7 +127,7 @@ export async function readModules(ports: Ports, signal: AbortSignal): Promise<Ou
   const { modulesWithChangedFiles } = state.view;
   // A converge reads them all, or has read these meanwhile.
   if (modulesWithChangedFiles === "all" || modulesWithChangedFiles.size === 0) return { kind: "done" };
-  state.record("factsObserved", { modulesWithChangedFiles: NO_FILES });
+  state.record("changedFilesRead");
   const { before, tree } = await state.readOnCurrentTree((current) =>
     ports.reader.readTree(current, modulesWithChangedFiles),
   );

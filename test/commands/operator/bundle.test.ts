@@ -79,7 +79,8 @@ beforeEach(async () => {
     purgeBlockers: [],
   });
   state.recordModule("web", "enablementDecided", { enabled: true, by: "module-values" });
-  state.record("factsObserved", { missingRights: ["list pods"], serverVersion: "v1.36.0" });
+  state.record("permissionsChecked", ["list pods"]);
+  state.record("serverVersionRead", "v1.36.0");
   const runs = new RunRing(clock);
   const tracer = new Tracer({ clock });
   tracer.addListener(runs);

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { Failures } from "../../../src/lib/index.ts";
 import { ChartArchives, readTree } from "../../../src/modules/index.ts";
-import { NO_FILES, State } from "../../../src/state/index.ts";
+import { State } from "../../../src/state/index.ts";
 import { WatchedFiles, type ScanLimits, type WatchHealth } from "../../../src/triggers/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
@@ -154,7 +154,7 @@ describe("what is reported of a change", () => {
     await rm(join(root, "repo/v1"), { recursive: true });
     await checked();
     expect(moved()).toEqual(["b"]);
-    state.record("factsObserved", { modulesWithChangedFiles: NO_FILES });
+    state.record("changedFilesRead");
     await put("repo/v2/modules/010-a/values.yaml", "a: {}\n");
     await checked();
     expect(moved()).toEqual(["a"]);
