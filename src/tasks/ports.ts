@@ -20,7 +20,7 @@ import type { Usage } from "../process/index.ts";
 import type { Queues, RunContext } from "../queue/index.ts";
 import type { Enablement, State } from "../state/index.ts";
 import type { Tracer } from "../trace/index.ts";
-import type { WatchedConfig } from "../triggers/index.ts";
+import type { PatchOperation } from "../values/index.ts";
 
 /** Kubernetes bindings of hooks: watches, snapshots, buffered events. */
 type WatchesPort = Pick<
@@ -92,6 +92,16 @@ interface WebhooksPort {
   flush(): Promise<void>;
 }
 
+/** The ConfigMap, and the overlay if there is one. */
+interface ConfigPort {
+  /** Reads them from the server and records their content. Resolves to false if the ConfigMap is missing. */
+  refresh(): Promise<boolean>;
+  /** Validates the last content again, after the modules or their schemas have changed. */
+  validateAgain(): void;
+  /** Applies the patches of a hook to the values of `key`, a module or `global`. */
+  write(key: string, operations: readonly PatchOperation[]): Promise<void>;
+}
+
 /** Everything that a task may use. `wiring/` builds it. */
 export interface Ports {
   readonly state: State;
@@ -109,7 +119,7 @@ export interface Ports {
   /** Webhooks of hooks, which `sources` also enables and disables. Undefined in tests without webhooks. */
   readonly webhooks?: WebhooksPort | undefined;
   readonly releases: ReleasesPort;
-  readonly config: Pick<WatchedConfig, "write" | "validateAgain" | "refresh">;
+  readonly config: ConfigPort;
   readonly recorder: Recorder;
   /** Settings and environment of hooks and scripts. */
   readonly runs: RunSettings;
