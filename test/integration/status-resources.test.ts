@@ -181,9 +181,10 @@ describe("what others do to the objects", () => {
       "--subresource=status",
       "--type=merge",
       "-p",
-      '{"status":{"state":"Invalid"}}',
+      '{"status":{"state":"Invalid","enabledReason":"by hand"}}',
     );
     await kubectl(...wait("--for=jsonpath={.status.state}=Ready", "amod/a"));
+    expect((await module("a")).status?.enabledReason).toBeUndefined();
     await kubectl("delete", "amod/a", "--wait=false");
     const back = await eventually(async () => {
       const now = await module("a").catch(() => undefined);

@@ -100,6 +100,8 @@ export class FakeApi {
     const before = structuredClone(old) as unknown as JsonObject;
     if (subresource !== "status") return this.#store(key, merge(before, body));
     const next = withPatch(before, body);
+    const { resourceVersion } = next["metadata"] as JsonObject;
+    if (resourceVersion !== old.metadata.resourceVersion) throw conflict(key);
     if (this.drops !== undefined) delete (next["status"] as JsonObject)[this.drops];
     return this.#store(key, next);
   }
@@ -158,6 +160,10 @@ function notFound(key: string): ApiError {
     message: `${key} not found`,
     details: { name: key },
   });
+}
+
+function conflict(key: string): ApiError {
+  return new ApiError({ status: 409, reason: "Conflict", message: `${key} changed`, details: { name: key } });
 }
 
 function merge(target: JsonObject, change: JsonObject): JsonObject {

@@ -153,12 +153,17 @@ export class ObjectServer {
 
   #patched(request: ApiRequest, old: Stored, content: unknown): JsonObject {
     const { name, subresource } = placeOf(request.path);
-    if (request.contentType === JSON_PATCH) return withPatch(old, content);
-    const wanted = (content as Partial<Stored>).metadata?.resourceVersion as string | undefined;
+    const next = this.#applied(request, old, content);
+    const wanted = (next as Partial<Stored>).metadata?.resourceVersion as string | undefined;
     if (wanted !== undefined && wanted !== old.metadata.resourceVersion) throw refusal(409, "Conflict", name);
-    const next = (request.method === "PUT" ? content : merged(old, content)) as JsonObject;
+    if (request.contentType === JSON_PATCH) return next;
     // Where there is a status subresource, nothing else writes it.
     return subresource === undefined && this.defaults["status"] !== undefined ? withStatus(next, old) : next;
+  }
+
+  #applied({ contentType, method }: ApiRequest, old: Stored, content: unknown): JsonObject {
+    if (contentType === JSON_PATCH) return withPatch(old, content);
+    return (method === "PUT" ? content : merged(old, content)) as JsonObject;
   }
 
   #store(path: string, content: JsonObject): Stored {

@@ -11,7 +11,7 @@ import type { ModuleView, View } from "../../state/index.ts";
 import type { AddonObject, ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
 import type { ModuleProjection } from "../project/module-status.ts";
 import type { Projection } from "../project/projector.ts";
-import { buildStatusPatch, withGeneration, type StoredAddonObject } from "./stored-object.ts";
+import { withGeneration, type StoredAddonObject } from "./stored-object.ts";
 
 /** Least time between two writes of one object. */
 const MIN_WRITE_INTERVAL_MS = 1000;
@@ -61,8 +61,10 @@ export class MirroredObject {
   }
 }
 
-/** The next write that an object needs; `patch` writes metadata and spec. */
-export type NextStep = "none" | "create" | "remove" | "patch" | "status";
+/** One write of an object; `patch` writes metadata and spec. */
+export type WriteStep = "create" | "remove" | "patch" | "status";
+/** The next write that an object needs. */
+export type NextStep = WriteStep | "none";
 
 /** Labels and owner of this operator's AddonModules. */
 export interface OwnerMarks {
@@ -85,8 +87,7 @@ export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextS
   // The operator does not write the spec of the AddonOperator.
   if (mirrored.id.kind === "AddonModule" && !hasWantedMetadataAndSpec(liveObject, mirrored, marks))
     return "patch";
-  const statusPatch = buildStatusPatch(liveObject.status, buildWantedStatus(mirrored, liveObject));
-  return statusPatch.length === 0 ? "none" : "status";
+  return sameJson(liveObject.status, buildWantedStatus(mirrored, liveObject)) ? "none" : "status";
 }
 
 /** The wanted status as it is written: with `observedGeneration`, which is the newest generation unless a new one must be acknowledged first. */

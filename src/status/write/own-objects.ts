@@ -1,6 +1,6 @@
 /** The AddonModules and the AddonOperator on the server: reads, writes and watches them, and caches their newest version. */
 
-import { helmMetadata, RELEASE_LABELS } from "../../helm/index.ts";
+import { helmMetadata } from "../../helm/index.ts";
 import {
   MANAGED_BY_OPERATOR,
   ObjectStore,
@@ -20,14 +20,12 @@ import {
   remove,
   splitKey,
 } from "../../kube/index.ts";
-import { toPointer } from "../../lib/index.ts";
-import { AddonModule, type IAddonModule } from "../models/addon-module.ts";
+import { AddonModule } from "../models/addon-module.ts";
 import { AddonOperator } from "../models/addon-operator.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from "../models/kinds.ts";
 import { findAnnotationsToRemove, buildWantedStatus } from "./mirrored.ts";
-import type { ObjectId, MirroredObject, NextStep, OwnerMarks } from "./mirrored.ts";
-import { buildStatusPatch, toStoredAddonObject, updateStoredObject } from "./stored-object.ts";
-import type { ObjectRequest, PatchStep, StoredAddonObject } from "./stored-object.ts";
+import type { ObjectId, MirroredObject, OwnerMarks, WriteStep } from "./mirrored.ts";
+import { toStoredAddonObject, updateStoredObject, type StoredAddonObject } from "./stored-object.ts";
 
 /** The helm release of the operator's own chart, which can then take over an AddonOperator that was created here. */
 export interface HelmRelease {
@@ -52,16 +50,7 @@ const KINDS = ["AddonOperator", "AddonModule"] as const;
 const CALL_TIMEOUT_MS = 10_000;
 const LIST_TIMEOUT_MS = 30_000;
 
-/** One write that an object needs, and the labels and owner of modules. */
-export interface WriteStep {
-  readonly step: Exclude<NextStep, "none">;
-  readonly marks: OwnerMarks;
-}
-
-/**
- * The AddonModules of the namespace, and the AddonOperator of this operator. `executeStep` and `readObject` do not change the
- * cache: callers pass them to `sendRequest`, which records the answer. All of them throw API errors.
- */
+/** The AddonModules of the namespace, and the AddonOperator of this operator. Reads and writes throw API errors. */
 export class OwnObjects {
   readonly #api: StatusApi;
   readonly #stores: Readonly<Record<ObjectId["kind"], ObjectStore<StoredAddonObject>>>;
@@ -114,11 +103,6 @@ export class OwnObjects {
     }
   }
 
-  /** Sends a request about an object, stores the answer in the cache and returns it. */
-  sendRequest(id: ObjectId, request: ObjectRequest): Promise<StoredAddonObject | undefined> {
-    return this.#stores[id.kind].fetchObject(this.#storeKey(id), request);
-  }
-
   /**
    * Watches the objects, and calls `onChange` for each changed or deleted (`undefined`) object. After a restore of etcd from a backup
    * it calls it for all, because their content may be older than what was written. Returns a function that ends the watches.
@@ -143,69 +127,82 @@ export class OwnObjects {
     };
   }
 
-  /** Reads the object from the server; undefined if it does not exist. */
-  async readObject(id: ObjectId): Promise<StoredAddonObject | undefined> {
+  /** Reads the object from the server into the cache. */
+  async readObject(id: ObjectId): Promise<void> {
+    await this.#recordAnswer(id, () => this.#getObject(id));
+  }
+
+  /** Executes one step for an object, and records the answer in the cache. */
+  async writeObject(mirrored: MirroredObject, step: WriteStep, marks: OwnerMarks): Promise<void> {
+    await this.#recordAnswer(mirrored.id, () => this.#executeStep(mirrored, step, marks));
+  }
+
+  /** Sends a request about an object, and stores the object of the answer in the cache; undefined = it does not exist. */
+  #recordAnswer(id: ObjectId, request: () => Promise<StoredAddonObject | undefined>): Promise<unknown> {
+    return this.#stores[id.kind].fetchObject(this.#storeKey(id), request);
+  }
+
+  async #getObject(id: ObjectId): Promise<StoredAddonObject | undefined> {
     const answer = get<AddonObject>(this.#api.client, this.#targetOf(id), this.#callOptions);
     const object = await answer.catch(ignoreNotFound);
     return object === undefined ? undefined : toStoredAddonObject(object);
   }
 
-  /** Executes one step for an object: creates it, removes it, or writes its status or its metadata and spec. Returns the object afterwards; undefined = deleted. */
-  async executeStep(
+  /** Creates or removes an object, or writes its status or its metadata and spec. Returns the object afterwards; undefined = deleted. */
+  async #executeStep(
     mirrored: MirroredObject,
-    { step, marks }: WriteStep,
+    step: WriteStep,
+    marks: OwnerMarks,
   ): Promise<StoredAddonObject | undefined> {
-    const { liveObject, wantedSpec } = mirrored;
+    const { liveObject } = mirrored;
     if (step === "create" || liveObject === undefined) return this.#createObject(mirrored, marks);
-    if (step === "status") return this.#writeStatus(mirrored, liveObject, marks);
-    const { client } = this.#api;
-    const target = this.#targetOf(mirrored.id);
-    // The resourceVersion makes the call fail if the object has changed: another operator may have labelled it as its own.
-    const { uid, resourceVersion, otherOwners } = liveObject;
-    if (step === "remove") {
-      const options = { ...this.#callOptions, preconditions: { uid, resourceVersion } };
-      await remove(client, target, options).catch(ignoreNotFound);
-      return undefined;
-    }
+    if (step === "status") return this.#replaceStatus(mirrored, liveObject);
+    if (step === "patch") return this.#patchObject(mirrored, liveObject, marks);
+    const { uid, resourceVersion } = liveObject;
+    const options = { ...this.#callOptions, preconditions: { uid, resourceVersion } };
+    await remove(this.#api.client, this.#targetOf(mirrored.id), options).catch(ignoreNotFound);
+    return undefined;
+  }
+
+  /** Writes metadata and spec. The resourceVersion makes the call fail if the object has changed: another operator may have labelled it as its own. */
+  async #patchObject(
+    mirrored: MirroredObject,
+    liveObject: StoredAddonObject,
+    marks: OwnerMarks,
+  ): Promise<StoredAddonObject> {
+    const { resourceVersion, otherOwners } = liveObject;
     const metadata = { resourceVersion, ...this.#buildOwnerMetadata(marks, otherOwners) };
     const namesToRemove = findAnnotationsToRemove(liveObject, mirrored);
     // In a merge patch, null removes a member.
     const annotations = Object.fromEntries(namesToRemove.map((name) => [name, null]));
     const body = {
       metadata: namesToRemove.length === 0 ? metadata : { ...metadata, annotations },
-      spec: wantedSpec,
+      spec: mirrored.wantedSpec,
     };
+    const options = { ...this.#callOptions, body };
     return toStoredAddonObject(
-      await mergePatch<IAddonModule>(client, target, { ...this.#callOptions, body }),
+      await mergePatch<AddonObject>(this.#api.client, this.#targetOf(mirrored.id), options),
     );
   }
 
   /**
-   * Writes the status by a JSON patch. The server drops fields that an older CRD does not know. Then the result has the wanted status
-   * and the dropped paths, as if all fields were stored: otherwise the operator would write them again and again.
+   * Replaces the status. The resourceVersion makes the call fail if the object has changed. The result has the status as it was sent,
+   * although the server drops fields that an older CRD does not know: otherwise the operator would write these again and again.
    */
-  async #writeStatus(
-    mirrored: MirroredObject,
-    liveObject: StoredAddonObject,
-    { labels }: OwnerMarks,
-  ): Promise<StoredAddonObject> {
-    const { id } = mirrored;
-    const wanted = buildWantedStatus(mirrored, liveObject);
-    const steps = buildStatusPatch(liveObject.status, wanted);
-    // Makes the patch fail if the object has the label of another operator by now.
-    const path = toPointer(["metadata", "labels", RELEASE_LABELS.managedBy]);
-    const ownershipTest: PatchStep = { op: "test", path, value: labels[RELEASE_LABELS.managedBy] ?? "" };
-    // The AddonOperator has no such label: its name belongs to one operator.
-    const body = id.kind === "AddonModule" ? [ownershipTest, ...steps] : steps;
-    const target: Target = { ...this.#targetOf(id), subresource: "status" };
+  async #replaceStatus(mirrored: MirroredObject, liveObject: StoredAddonObject): Promise<StoredAddonObject> {
+    const status = buildWantedStatus(mirrored, liveObject);
+    // A JSON patch: a merge patch cannot set a value to null. Server-side apply fails on a field that the CRD does not know, and keeps
+    // fields that others have added.
+    const body = [
+      { op: "replace", path: "/metadata/resourceVersion", value: liveObject.resourceVersion },
+      { op: "add", path: "/status", value: status },
+    ];
+    const target: Target = { ...this.#targetOf(mirrored.id), subresource: "status" };
     const options = { ...this.#callOptions, body };
-    const after = toStoredAddonObject(await jsonPatch<AddonObject>(this.#api.client, target, options));
-    const dropped = new Set(buildStatusPatch(after.status, wanted).map((step) => step.path));
-    // Only paths that were just written or were dropped before may differ. Any other difference is an edit at the same time.
-    const mayDiffer = new Set([...steps.map((step) => step.path), ...(liveObject.dropped ?? [])]);
-    const wroteWholeStatus = mayDiffer.has("/status");
-    const isStored = wroteWholeStatus || dropped.isSubsetOf(mayDiffer);
-    return isStored ? { ...after, status: wanted, dropped } : after;
+    return {
+      ...toStoredAddonObject(await jsonPatch<AddonObject>(this.#api.client, target, options)),
+      status,
+    };
   }
 
   /** Creates the object; if it exists already (it may be of another operator), reads it instead. */
@@ -218,7 +215,7 @@ export class OwnObjects {
       const options = { ...this.#callOptions, body: body.toJSON() };
       return toStoredAddonObject(await create<AddonObject>(client, collection, options));
     } catch (error) {
-      if (isAlreadyExists(error)) return this.readObject(mirrored.id);
+      if (isAlreadyExists(error)) return this.#getObject(mirrored.id);
       throw error;
     }
   }

@@ -10,7 +10,7 @@ import { Loop, Pacer } from "../../runtime/index.ts";
 import type { State, View } from "../../state/index.ts";
 import { MirroredObjects, type MirroredObject } from "./mirrored.ts";
 import { OwnObjects } from "./own-objects.ts";
-import type { ObjectRequest, StoredAddonObject } from "./stored-object.ts";
+import type { StoredAddonObject } from "./stored-object.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
 import type { ModuleStatus } from "../models/kinds.ts";
@@ -69,7 +69,7 @@ export class StatusMirror {
       ownObjects: this.#objects,
       backoff: this.#backoff,
       isConverging: () => this.#snapshot !== undefined && this.#snapshot.view.converge.phase !== "idle",
-      sendRequest: (mirrored, request) => this.#sendRequest(mirrored, request),
+      onAnswer: (mirrored) => this.#recordAnswer(mirrored),
       onWriteEnded: (mirrored) => this.#recordWatchedObject(mirrored),
     });
   }
@@ -169,12 +169,11 @@ export class StatusMirror {
     return this.#abort.signal.aborted;
   }
 
-  /** Sends a request about an object (a write or a read), then records the answer as its live object. */
-  async #sendRequest(mirrored: MirroredObject, request: ObjectRequest): Promise<void> {
-    const answer = await this.#objects.sendRequest(mirrored.id, request);
-    if (answer !== undefined) this.#reportAnnotations(mirrored, answer);
-    // The cache may have a newer object than the answer, from a watch event.
-    this.#recordLiveObject(mirrored, this.#objects.get(mirrored.id));
+  /** Records the cached object after an answer of the server. The cache may have a newer one, from a watch event. */
+  #recordAnswer(mirrored: MirroredObject): void {
+    const live = this.#objects.get(mirrored.id);
+    if (live !== undefined) this.#reportAnnotations(mirrored, live);
+    this.#recordLiveObject(mirrored, live);
   }
 
   /** Reads the objects that exist at the start, then schedules writes of all that differ. During a pause, returns the rest of it. */

@@ -1,8 +1,8 @@
-/** The cached form of an AddonModule or AddonOperator on the server, and the patch that brings its status to the wanted one. */
+/** The cached form of an AddonModule or AddonOperator on the server. */
 
 import type { NamedMeta, OwnerReference } from "../../kube/index.ts";
-import { digestJson, sameJson } from "../../lib/index.ts";
-import { type Json, type JsonObject, objectsIn, asString } from "../../model/index.ts";
+import { digestJson } from "../../lib/index.ts";
+import { type JsonObject, objectsIn, asString } from "../../model/index.ts";
 import type { AddonObject, Condition } from "../models/kinds.ts";
 
 /** The cached part of an object on the server. */
@@ -21,12 +21,7 @@ export interface StoredAddonObject {
   readonly status: JsonObject | undefined;
   /** Digest of the status as the server stored it, which may be less than what was sent. */
   readonly statusDigest: string;
-  /** Paths of the status that the server dropped when it stored it. */
-  readonly dropped?: ReadonlySet<string>;
 }
-
-/** Sends a request about one object and returns the object as it is then; undefined if it does not exist. */
-export type ObjectRequest = () => Promise<StoredAddonObject | undefined>;
 
 /** Reduces an object from an API call or a watch to the part that is cached. */
 export function toStoredAddonObject(object: AddonObject): StoredAddonObject {
@@ -63,7 +58,7 @@ export function updateStoredObject(
 ): StoredAddonObject {
   const current = toStoredAddonObject(object);
   if (before?.uid !== current.uid || before.statusDigest !== current.statusDigest) return current;
-  return { ...before, ...current, status: before.status };
+  return { ...current, status: before.status };
 }
 
 /**
@@ -87,25 +82,4 @@ export function withGeneration(
       return { ...condition, lastTransitionTime, observedGeneration: generation };
     }),
   };
-}
-
-/** One operation of RFC 6902. */
-export type PatchStep =
-  | { readonly op: "add" | "test"; readonly path: string; readonly value: Json }
-  | { readonly op: "remove"; readonly path: string };
-
-/**
- * The patch that turns the status on the server (undefined = none) into the wanted one, one operation for each top-level field; an
- * empty list if both are equal. A JSON patch, because a merge patch cannot set a value to null.
- */
-export function buildStatusPatch(live: JsonObject | undefined, wanted: JsonObject): PatchStep[] {
-  if (live === undefined) return [{ op: "add", path: "/status", value: wanted }];
-  const steps: PatchStep[] = [];
-  for (const key of Object.keys(live))
-    if (wanted[key] === undefined) steps.push({ op: "remove", path: `/status/${key}` });
-  // In a JSON patch, `add` also replaces.
-  for (const [key, value] of Object.entries(wanted))
-    if (value !== undefined && !sameJson(live[key], value))
-      steps.push({ op: "add", path: `/status/${key}`, value });
-  return steps;
 }

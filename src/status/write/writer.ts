@@ -8,7 +8,6 @@ import { ApiError, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import { getWriteTime, isManagedByOtherOperator, needsTextOnly, findNextStep } from "./mirrored.ts";
 import type { MirroredObject, MirroredObjects, OwnerMarks, NextStep } from "./mirrored.ts";
 import type { OwnObjects, StatusApi } from "./own-objects.ts";
-import type { ObjectRequest } from "./stored-object.ts";
 import type { MirrorOptions } from "./mirror-options.ts";
 import { type WriteBackoff, affectsAllWrites } from "./backoff.ts";
 
@@ -21,12 +20,12 @@ const STALE_PAUSE_MS = 1000;
 export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "tracer" | "onWrite"> {
   readonly api: Pick<StatusApi, "namespace" | "operatorName" | "signal">;
   readonly mirrored: MirroredObjects;
-  readonly ownObjects: Pick<OwnObjects, "executeStep" | "readObject">;
+  readonly ownObjects: Pick<OwnObjects, "writeObject" | "readObject">;
   readonly backoff: WriteBackoff;
   /** During a converge, statuses are written in bursts to save CPU. */
   readonly isConverging: () => boolean;
-  /** Sends a request about an object and records the answer as the live object. Throws what `request` throws. */
-  readonly sendRequest: (mirrored: MirroredObject, request: ObjectRequest) => Promise<void>;
+  /** Called when the server has answered a read or a write of an object. */
+  readonly onAnswer: (mirrored: MirroredObject) => void;
   /** Called when a write has ended: watch events of the object may be recorded from now on. */
   readonly onWriteEnded: (mirrored: MirroredObject) => void;
 }
@@ -203,12 +202,13 @@ export class Writer {
 
   /** Executes the steps that the object needs. The status comes last: the response to an earlier step contains the generation for `observedGeneration`. */
   async #write(mirrored: MirroredObject): Promise<void> {
-    const { ownObjects, sendRequest, clock } = this.#parts;
+    const { ownObjects, onAnswer, clock } = this.#parts;
     for (;;) {
       const step = this.#findNextStep(mirrored);
       if (step === "none") return;
       const { wantedStatus, liveObject } = mirrored;
-      await sendRequest(mirrored, () => ownObjects.executeStep(mirrored, { step, marks: this.#marks }));
+      await ownObjects.writeObject(mirrored, step, this.#marks);
+      onAnswer(mirrored);
       if (step === "status") {
         mirrored.lastWrittenStatus = wantedStatus;
         mirrored.lastWriteAt = clock.monotonic();
@@ -249,7 +249,7 @@ export class Writer {
   /** Delays all writes if the error concerns the server or the kind; otherwise delays only the writes of this object. */
   async #onWriteFailed(mirrored: MirroredObject, error: unknown): Promise<void> {
     if (this.#isClosed) return;
-    const { ownObjects, sendRequest, clock, backoff } = this.#parts;
+    const { ownObjects, onAnswer, clock, backoff } = this.#parts;
     mirrored.failures += 1;
     if (affectsAllWrites(error)) {
       backoff.recordFailure(error);
@@ -259,7 +259,10 @@ export class Writer {
     mirrored.notBefore = clock.monotonic() + backoff.delayForObject(error, mirrored.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
       // The object on the server differs from the known one: read it before the next try.
-      await sendRequest(mirrored, () => ownObjects.readObject(mirrored.id)).catch(() => {});
+      await ownObjects.readObject(mirrored.id).then(
+        () => onAnswer(mirrored),
+        () => {},
+      );
     }
   }
 }

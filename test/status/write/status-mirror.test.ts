@@ -497,6 +497,36 @@ describe("StatusMirror", () => {
     expect(api.writes.length).toBe(5);
   });
 
+  it("writes a status that the server cannot store as a whole once after a restart", async () => {
+    const first = world();
+    first.api.drops = "release";
+    await first.show(moduleView("a"));
+    first.mirror.close();
+    const { api, clock, show } = world({}, first.api);
+    const before = patches(api, "a").length;
+    await clock.advance(10_000);
+    await show(moduleView("a"));
+    await clock.advance(10_000);
+    await show(moduleView("a"));
+    await clock.advance(10_000);
+    expect(patches(api, "a").length).toBe(before + 1);
+  });
+
+  it("does not write a status over a label that another operator sets at the same time", async () => {
+    const { api, clock, show } = world();
+    await show(moduleView("a"));
+    await clock.advance(5000);
+    const { onChange } = api;
+    // The watch is late.
+    api.onChange = () => {};
+    api.edit("addonmodules/a", { metadata: { labels: { "addon-operator.io/managed-by": "other" } } });
+    const theirs = structuredClone(api.module("a"));
+    api.onChange = onChange;
+    await show(moduleView("a", { lastRun: finished({ attempts: 7 }) }));
+    await clock.advance(60_000);
+    expect(api.module("a")).toEqual(theirs);
+  });
+
   it("removes the annotation of an ended confirmation, but no other value of it", async () => {
     const key = "addon-operator.io/confirm-crds";
     const { api, clock, show } = world();
