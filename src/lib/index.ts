@@ -4,6 +4,7 @@ export * from "./expressions/cel.ts";
 export * from "./json.ts";
 export * from "./files/json-meter.ts";
 export * from "./limit.ts";
+export { MissingItems } from "./time/missing-items.ts";
 export { WorkSlices } from "./time/work-slices.ts";
 export { callIfLate, Deadline, Debounce, Timers } from "./time/timers.ts";
 export * from "./time/duration.ts";

@@ -4,7 +4,7 @@
  * a release to another namespace counts as a removal.
  */
 
-import type { Limit } from "../lib/index.ts";
+import { MissingItems, type Limit } from "../lib/index.ts";
 import { camelCase, type Module } from "../model/index.ts";
 import { hasBrokenFiles, hasFailedScript, configIsMissing, problemOf } from "../state/index.ts";
 import type { DeletionLimitView, DeletionWindow, RemovalBlocker, State, View } from "../state/index.ts";
@@ -159,8 +159,10 @@ function selectModulesToDelete(modulesOff: readonly ModuleFacts[], view: View) {
  * The releases without a module that may be purged now, or a blocker that says why none is. Files may be missing only for a moment:
  * a release is purged by a second discovery (`needsSecondCheck`) that finds no module SECOND_CHECK_MS after the first one.
  */
-function selectReleasesToPurge(orphans: readonly string[], { view, at: now }: RemovalInput) {
-  const orphanedSince = new Map(orphans.map((release) => [release, view.orphans.get(release) ?? now]));
+function selectReleasesToPurge(orphans: readonly string[], { view, at }: RemovalInput) {
+  const missing = new MissingItems(at, SECOND_CHECK_MS, view.orphans);
+  const names = orphans.filter((release) => missing.confirm(release));
+  const orphanedSince = missing.since;
   const blockedBecause = explainRemovalBlocker(view);
   // Directories or files that cannot be read: a module of the release may be in them.
   const { purgeBlockers } = view.tree;
@@ -169,8 +171,7 @@ function selectReleasesToPurge(orphans: readonly string[], { view, at: now }: Re
     const blockers = [buildRemovalBlocker("purge", orphans, reasons.join("; "))];
     return { names: [], blockers, orphanedSince, needsSecondCheck: false };
   }
-  const names = orphans.filter((release) => now - (orphanedSince.get(release) ?? now) >= SECOND_CHECK_MS);
-  return { names, blockers: [], orphanedSince, needsSecondCheck: names.length < orphans.length };
+  return { names, blockers: [], orphanedSince, needsSecondCheck: missing.nextCheckAt !== undefined };
 }
 
 /** Why the operator deletes and purges nothing at all now; undefined if removals are allowed. */

@@ -1,7 +1,7 @@
 /** Modules that no ModuleSource names any more: switched off after a second check, removed from the lock once they are deleted. */
 
 import { CUSTOM_RESOURCE_DEFINITIONS, getMetadata, type NamedMeta } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { MissingItems, oneLine } from "../../lib/index.ts";
 import { SECOND_CHECK_MS } from "../../plan/index.ts";
 import { Loop } from "../../runtime/index.ts";
 import type { ModuleRecord } from "../../state/index.ts";
@@ -20,8 +20,8 @@ export class SourceRemovals {
   readonly #context: SourcesContext;
   /** Runs the second check. */
   readonly #loop: Loop;
-  /** Modules that no source named when the second check was scheduled. */
-  #unnamedAtFirstCheck: ReadonlySet<string> = new Set();
+  /** When checks first found that no source names a module. */
+  #unnamedSince: ReadonlyMap<string, number> = new Map();
   /** Why removals wait; logged once. */
   #blocker: string | undefined;
 
@@ -43,10 +43,17 @@ export class SourceRemovals {
    * a source again.
    */
   scheduleRemovals(): void {
-    const missing = this.#listUnnamed(this.#context.sources);
-    if (missing.length === 0 || this.#loop.isScheduled) return;
-    this.#unnamedAtFirstCheck = new Set(missing.map(([name]) => name));
+    const unnamed = this.#listUnnamed(this.#context.sources);
+    if (unnamed.length === 0 || this.#loop.isScheduled) return;
+    const missing = this.#beginCheck();
+    for (const [name] of unnamed) missing.confirm(name);
+    this.#unnamedSince = missing.since;
     this.#loop.trigger(SECOND_CHECK_MS);
+  }
+
+  /** Begins a check that compares with the last one. */
+  #beginCheck(): MissingItems {
+    return new MissingItems(this.#context.options.clock.monotonic(), SECOND_CHECK_MS, this.#unnamedSince);
   }
 
   close(): void {
@@ -106,8 +113,6 @@ export class SourceRemovals {
    */
   async #confirmRemovals(): Promise<number | void> {
     const { lockedModules, options } = this.#context;
-    // A reconcile may begin another first check while this one waits for the API server.
-    const unnamedBefore = this.#unnamedAtFirstCheck;
     const sources = this.#context.sources.withObjects(await this.#context.listSources());
     const blocker = await this.#describeBlocker();
     if (blocker !== undefined) {
@@ -117,9 +122,12 @@ export class SourceRemovals {
     this.#blocker = undefined;
     this.#context.setProblem("removal", undefined);
     await this.#context.commit(async () => {
-      for (const [name, entry] of this.#listUnnamed(sources)) {
-        // A module that only this check has found waits for another one; a source may name a module again meanwhile.
-        if (!unnamedBefore.has(name) || this.#context.sources.requested.has(name)) continue;
+      const missing = this.#beginCheck();
+      const unnamed = this.#listUnnamed(sources).filter(([name]) => missing.confirm(name));
+      this.#unnamedSince = missing.since;
+      for (const [name, entry] of unnamed) {
+        // A source may name a module again meanwhile.
+        if (this.#context.sources.requested.has(name)) continue;
         // The disk may have been full when the content was unpacked last.
         if (lockedModules.getContent(name)?.dir === undefined) await lockedModules.verifyAndUnpack(name);
         await lockedModules.writeEntry(name, { ...entry, removed: true });

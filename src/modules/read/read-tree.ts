@@ -6,7 +6,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 
-import { attempt, yieldToEventLoop } from "../../lib/index.ts";
+import { attempt, systemClock, yieldToEventLoop } from "../../lib/index.ts";
 import { camelCase, collect, ProblemError } from "../../model/index.ts";
 import type { Module, Problem, SchemaFiles, Tree } from "../../model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
@@ -26,7 +26,6 @@ import {
   beginReading,
   confirmMissing,
   keepMemory,
-  nextRecheckAt,
   recallMemory,
   RECHECK_MS,
   reportNotRead,
@@ -65,7 +64,8 @@ export async function readTree(options: ReadTreeOptions): Promise<Tree> {
     if (tries === MAX_TRIES) {
       if (previous === undefined) return tree;
       // The directories never settle: the previous tree stays in force until the next read.
-      return keepMemory({ ...previous, recheckAt: reading.monotonic + RECHECK_MS }, recallMemory(previous));
+      const recheckAt = (options.clock ?? systemClock).monotonic() + RECHECK_MS;
+      return keepMemory({ ...previous, recheckAt }, recallMemory(previous));
     }
     await yieldToEventLoop();
   }
@@ -84,7 +84,7 @@ async function readOnce(options: ReadTreeOptions): Promise<{ tree: Tree; reading
     await options.archives.removeUnused(new Set(chartDirs));
   }
   const global = await readGlobal(reading, options.globalHooksDir);
-  const recheckAt = nextRecheckAt(reading);
+  const recheckAt = reading.missing.nextCheckAt;
   const tree: Tree = keepMemory(
     {
       modules,
@@ -229,7 +229,7 @@ async function readGlobal(reading: Reading, dir: string | undefined): Promise<Gl
   const lastGlobal = reading.before.globalHooks;
   const global = dir === undefined ? NO_GLOBAL_HOOKS : await readGlobalDir(reading, dir);
   const missing = (lastGlobal?.paths ?? []).filter((path) => !global.paths.includes(path));
-  const mayReappear = missing.length > 0 && !confirmMissing(reading, missing);
+  const mayReappear = !confirmMissing(reading, missing);
   const inForce = mayReappear && lastGlobal !== undefined ? lastGlobal : global;
   reading.after.globalHooks = inForce;
   return inForce;

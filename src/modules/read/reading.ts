@@ -5,7 +5,7 @@
 
 import { existsSync } from "node:fs";
 
-import { systemClock, type Clock } from "../../lib/index.ts";
+import { MissingItems, systemClock, type Clock } from "../../lib/index.ts";
 import { describeProblem } from "../../model/index.ts";
 import type { AddonCheck, HookFile, Json, Module, ModuleOrigin, Problem } from "../../model/index.ts";
 import type { SchemaFiles, StaticValues, Tree } from "../../model/index.ts";
@@ -50,7 +50,7 @@ export interface Memory {
   readonly modules: Map<string, RememberedModule>;
   globalHooks: GlobalHooks | undefined;
   /** When a path was first found missing, on the monotonic clock in ms. */
-  readonly missingSince: Map<string, number>;
+  missingSince: ReadonlyMap<string, number>;
 }
 
 /** The memory of each tree. It is not part of the tree, because only this package may use it; it is freed with its tree. */
@@ -125,8 +125,8 @@ export interface Reading {
   readonly options: ReadTreeOptions;
   /** Milliseconds since the epoch, to compare with times of files. */
   readonly now: number;
-  /** The same time by the monotonic clock, to measure how long a path is missing. */
-  readonly monotonic: number;
+  /** Paths that this read misses, although the last one found them. */
+  readonly missing: MissingItems;
   readonly before: Memory;
   readonly after: Memory;
   readonly problems: Problem[];
@@ -138,9 +138,11 @@ export interface Reading {
 /** Begins a read: takes the time, and the memory of the last read. */
 export function beginReading(options: ReadTreeOptions): Reading {
   const { clock = systemClock, previous } = options;
-  const times = { now: clock.now(), monotonic: clock.monotonic() };
-  const memory = { before: recallMemory(previous), after: emptyMemory() };
-  return { options, ...times, ...memory, problems: [], refused: [], warnings: [], purgeBlockers: [] };
+  const [before, after] = [recallMemory(previous), emptyMemory()];
+  const missing = new MissingItems(clock.monotonic(), RECHECK_MS, before.missingSince);
+  after.missingSince = missing.since;
+  const now = clock.now();
+  return { options, now, missing, before, after, problems: [], refused: [], warnings: [], purgeBlockers: [] };
 }
 
 /** Warns that modules could not be read; as long as that is so, no release is purged. */
@@ -150,24 +152,11 @@ export function reportNotRead({ warnings, purgeBlockers }: Reading, problem: Pro
 }
 
 /**
- * Records that `paths` are missing. Returns true if an earlier read, at least RECHECK_MS ago, also missed all of
- * them: then they count as deleted. A volume that is being swapped misses files for a moment only.
+ * Records that `paths` are missing. Returns whether all of them count as deleted: a volume that is being swapped misses files
+ * for a moment only.
  */
-export function confirmMissing(reading: Reading, paths: readonly string[]): boolean {
-  for (const path of paths) reading.after.missingSince.set(path, getMissingSince(reading, path));
-  return paths.every((path) => reading.monotonic - getMissingSince(reading, path) >= RECHECK_MS);
-}
-
-/** Since when `path` is missing, on the monotonic clock: now, if the last read still found it. */
-export function getMissingSince(reading: Reading, path: string): number {
-  return reading.before.missingSince.get(path) ?? reading.monotonic;
-}
-
-/** When another read can confirm the missing paths, on the monotonic clock; undefined if no path waits for that. */
-export function nextRecheckAt(reading: Reading): number | undefined {
-  const recheckTimes = [...reading.after.missingSince.values()].map((since) => since + RECHECK_MS);
-  const futureTimes = recheckTimes.filter((time) => time > reading.monotonic);
-  return futureTimes.length === 0 ? undefined : Math.min(...futureTimes);
+export function confirmMissing({ missing }: Reading, paths: readonly string[]): boolean {
+  return paths.map((path) => missing.confirm(path)).every(Boolean);
 }
 
 /**
@@ -179,5 +168,6 @@ export function isConfirmedMissing(
   { dir, missing }: Pick<Module, "dir" | "missing">,
   clock: Pick<Clock, "monotonic">,
 ): boolean {
-  return missing !== undefined && clock.monotonic() - missing.since >= RECHECK_MS && !existsSync(dir);
+  if (missing === undefined || existsSync(dir)) return false;
+  return new MissingItems(clock.monotonic(), RECHECK_MS, new Map([[dir, missing.since]])).confirm(dir);
 }

@@ -17,11 +17,8 @@ import type { ModuleCandidate } from "./read-module.ts";
 import {
   beginReading,
   confirmMissing,
-  getMissingSince,
   keepMemory,
-  nextRecheckAt,
   recallMemory,
-  type Memory,
   type Reading,
   type ReadTreeOptions,
   type RememberedModule,
@@ -71,8 +68,7 @@ function keepIfUnchanged(
   const origin = registryOrigin(reading, candidate);
   const missing = findMissingPaths(before, listedPaths(listing), origin);
   const fullPaths = missing.map((path) => join(candidate.dir, path));
-  const mayReappear = missing.length > 0 && !confirmMissing(reading, fullPaths);
-  if (mayReappear) return keepWithMissing(reading, before, missing);
+  if (!confirmMissing(reading, fullPaths)) return keepWithMissing(reading, before, missing);
   const isSame = origin === before.module.origin && isUnchanged(before, listing, candidate);
   return isSame ? rememberModule(reading, before) : undefined;
 }
@@ -113,9 +109,8 @@ function keepWithMissing(
   missingPaths: readonly string[],
 ): Module {
   rememberModule(reading, before);
-  const since = Math.min(
-    ...missingPaths.map((path) => getMissingSince(reading, join(before.module.dir, path))),
-  );
+  const times = missingPaths.map((path) => reading.missing.since.get(join(before.module.dir, path)));
+  const since = Math.min(...times.filter((time) => time !== undefined));
   return { ...before.module, missing: { since, what: missingPaths } };
 }
 
@@ -169,23 +164,20 @@ export async function rereadModule(
     const hasChangedMeanwhile = remembered !== undefined && !isListingCurrent(remembered);
     if (tries < MOST_TRIES && hasChangedMeanwhile) continue;
     const modules = previous.modules.map((each) => (each === module ? fresh : each));
-    const memory = updateMemory(before, reading.after, module.dir);
-    const recheckAt = nextRecheckAt({ ...reading, after: memory });
+    // Paths of other modules, which this read does not check, stay missing.
+    const missingElsewhere = [...before.missingSince.keys()].filter(
+      (path) => path !== module.dir && !path.startsWith(module.dir + sep),
+    );
+    confirmMissing(reading, missingElsewhere);
+    const { nextCheckAt: recheckAt, since: missingSince } = reading.missing;
+    const memory = {
+      ...before,
+      modules: new Map([...before.modules, ...reading.after.modules]),
+      missingSince,
+    };
     const { recheckAt: _, ...tree } = previous;
     return keepMemory({ ...tree, modules, ...(recheckAt !== undefined && { recheckAt }) }, memory);
   }
-}
-
-/** The memory `before` with what a read of one module only has found in its directory `dir`. */
-function updateMemory(before: Memory, { modules, missingSince }: Memory, dir: string): Memory {
-  const missingElsewhere = [...before.missingSince].filter(
-    ([path]) => path !== dir && !path.startsWith(dir + sep),
-  );
-  return {
-    ...before,
-    modules: new Map([...before.modules, ...modules]),
-    missingSince: new Map([...missingElsewhere, ...missingSince]),
-  };
 }
 
 /** Reads a module again; keeps the module while its directory is missing, because only a converge removes modules. */
