@@ -28,6 +28,7 @@ import type { State } from "../state/index.ts";
 import { MODULE_SOURCES, type OperatorEvent } from "../status/index.ts";
 import type { ValuesStore } from "../values/index.ts";
 import { BlobStore } from "./disk/blob-store.ts";
+import { ContentFetcher } from "./fetch/fetch-content.ts";
 import { LockConfigMap } from "./lock.ts";
 import { CheckReporter } from "./leader/reporter.ts";
 import { LockedModules, type ChangedModules } from "./locked-modules.ts";
@@ -76,6 +77,7 @@ const LIST_TIMEOUT_MS = 30_000;
 export class SourcesContext {
   readonly options: ModuleSourcesOptions;
   readonly blobStore: BlobStore;
+  readonly fetcher: ContentFetcher;
   readonly lock: LockConfigMap;
   readonly lockedModules: LockedModules;
   readonly reporter: CheckReporter;
@@ -96,6 +98,7 @@ export class SourcesContext {
       dir,
       unsignedCharts.flatMap((text) => normalizeChartLocation(text) ?? []),
     );
+    this.fetcher = new ContentFetcher(options, this.blobStore);
     this.lock = new LockConfigMap(options);
     this.reporter = new CheckReporter(options);
     const listKeys = (module: string): readonly Signer[] => this.listKeys(module);

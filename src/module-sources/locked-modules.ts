@@ -270,9 +270,8 @@ export class LockedModules {
 
   /** Verifies and unpacks the content of a locked module from disk, and describes why that fails. Never throws. */
   async #prepareContent(name: string, entry: LockEntry): Promise<LockedContent> {
-    const { version, digest, chart } = entry;
+    const { version, digest } = entry;
     const { store, listKeys } = this.#options;
-    const keys = listKeys(name);
     const withProblem = (
       reason: NonNullable<LockedContent["problem"]>["reason"],
       message: string,
@@ -281,22 +280,14 @@ export class LockedModules {
       dir: undefined,
       problem: { reason, message: `version ${version} ${message}` },
     });
-    if (keys.length === 0 && chart?.unsigned !== true)
-      return withProblem(
-        "NotTrusted",
-        "is locked, but no key of the installer counts for its source (--source-keys)",
-      );
     try {
-      const found = await store.verifyContent({ ...entry, name }, keys);
+      const found = await store.verifyContent({ ...entry, name }, listKeys(name));
       return { digest, dir: await store.unpack(found), problem: undefined };
     } catch (error) {
       if (error instanceof NotStoredError || error instanceof CannotVerifyError)
         return withProblem("SourceUnavailable", "is locked and not on disk, and is fetched again");
       return error instanceof NotVerifiedError
-        ? withProblem(
-            "NotTrusted",
-            `is locked, but no key of the installer vouches for it: ${oneLine(error)}`,
-          )
+        ? withProblem("NotTrusted", `is locked, but not trusted: ${oneLine(error)}`)
         : withProblem("SourceUnavailable", `cannot be unpacked: ${oneLine(error)}`);
     }
   }

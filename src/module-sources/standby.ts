@@ -3,11 +3,8 @@
  * while no registry answers.
  */
 
-import { Memo, oneLine } from "../lib/index.ts";
-import { RegistryPauses } from "../registry/index.ts";
+import { oneLine } from "../lib/index.ts";
 import { Loop } from "../runtime/index.ts";
-import { RegistryAccess } from "./fetch/registry-access.ts";
-import { fetchContent, type RefusalMemo } from "./fetch/fetch-content.ts";
 import { watchConfigMap, type SourcesContext } from "./context.ts";
 
 const RETRY = { firstMs: 5000, maxMs: 600_000 };
@@ -16,8 +13,6 @@ const RETRY = { firstMs: 5000, maxMs: 600_000 };
 export class Standby {
   readonly #context: SourcesContext;
   readonly #subscription: { close(): void };
-  readonly #refusals: RefusalMemo = new Memo(1000);
-  readonly #pauses = new RegistryPauses();
   readonly #loop: Loop;
 
   constructor(context: SourcesContext) {
@@ -51,18 +46,14 @@ export class Standby {
   /** Fetches locked content that is missing on disk, if its source has a valid spec. Tries all modules, then throws the last error. */
   async #fetchMissingContent(signal: AbortSignal): Promise<void> {
     const context = this.#context;
-    const { options, lockedModules, blobStore: store } = context;
-    const access = { ...options, pauses: this.#pauses };
+    const { lockedModules, fetcher } = context;
     let failure: unknown;
     for (const [name, entry] of lockedModules.entries) {
       const spec = context.sources.get(entry.source)?.spec;
       if (signal.aborted || spec === undefined || lockedModules.getContent(name)?.dir !== undefined) continue;
-      const registry = new RegistryAccess(access, spec, () => {});
-      const { maxBytes, clock } = options;
-      const keys = context.listKeys(name);
+      const registry = fetcher.open(spec);
       try {
-        const tools = { store, registry, maxBytes, keys, now: clock.now() };
-        await fetchContent(tools, { ...entry, name }, this.#refusals);
+        await fetcher.fetch({ ...entry, name }, { registry, keys: context.listKeys(name) });
         await context.runExclusively(() => lockedModules.verifyAndUnpack(name));
       } catch (error) {
         failure = error;

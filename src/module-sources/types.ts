@@ -82,18 +82,18 @@ export interface LockEntry {
   /** As the request has them: they stay if the source cannot be read. */
   readonly order?: number;
   readonly enabled?: boolean;
-  /** Set while an update has not proven itself: the module has not run with the new content, or is not Ready. */
+  /** Set while the content of an update is not good yet: the module has not run with it, or is not Ready. */
   readonly isNew?: true;
-  /** The last content that has proven itself: a failed update rolls back to it. */
+  /** The good content before an update: a failed update is rolled back to it. */
   readonly previous?: { readonly version: string; readonly digest: string };
-  /** Set when a failed update was rolled back to this content, until another update begins or the request changes. */
+  /** Set when a failed update was rolled back to this good content, until another update begins or the request changes. */
   readonly isBack?: true;
   /**
    * Set when no source names the module any more: discovery disables the module, and the entry is deleted once its
    * release is deleted.
    */
   readonly removed?: true;
-  /** Digests that are not tried again, the last one first, as long as the request is `rejectedFor`. */
+  /** Digests that failed and are not tried again, the last one first, as long as the request is `rejectedFor`. */
   readonly rejected?: readonly string[];
   /** The request as text (`serializeRequest`) for which they were rejected. */
   readonly rejectedFor?: string;
@@ -128,6 +128,8 @@ export interface ChoiceInput {
   readonly update: Omit<UpdatePolicy, "parallel"> | undefined;
   /** The content that a user has approved: `VERSION@sha256:…`. */
   readonly approved: string | undefined;
+  /** For which other update of the source an update has to wait; undefined = for none. */
+  readonly blocker?: string | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** The operator's time zone, in which windows open. */

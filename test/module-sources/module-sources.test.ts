@@ -223,9 +223,7 @@ describe("a start", () => {
     lab.api.put(KEYS, { data: { "new.pub": keyPair().publicPem } });
     await lab.start();
     expect(lab.content("web")).toBeUndefined();
-    expect((await lab.tree()).modules[0]?.problem?.message).toContain(
-      "no key of the installer vouches for it",
-    );
+    expect((await lab.tree()).modules[0]?.problem?.message).toContain("is locked, but not trusted");
   });
 });
 
@@ -300,7 +298,9 @@ describe("a module that an identity has signed", () => {
     lab.api.put(KEYS, { data: identity });
     const problem = (): string | undefined => lab.registryModules.origins.get("web")?.problem?.message;
     await lab.pass(MINUTE, () => problem() !== undefined);
-    expect(problem()).toContain("no key of the installer counts for its source");
+    expect(problem()).toContain(
+      "is locked, but not trusted: the installer names no key or identity for this source",
+    );
     expect(lab.content("web")).toBeUndefined();
   });
 });

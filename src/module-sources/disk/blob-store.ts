@@ -9,13 +9,13 @@ import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
 import { attempt, parseJson, readRegularFile } from "../../lib/index.ts";
-import { objectsIn } from "../../model/index.ts";
+import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
 import { digestOf, findModuleArtifact, isDigest, isWithinLocations } from "../../registry/index.ts";
 import { NotVerifiedError, referrersTag, simpleSigningTag } from "../../registry/index.ts";
 import type { ArtifactReader, BlobReader, Descriptor, Signer, StoredManifest } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 import { findStoredChart, makeChartModule } from "./charts.ts";
-import { NotStoredError, parseReferencedDigests, WrongContentError } from "./content.ts";
+import { NotStoredError, WrongContentError } from "./content.ts";
 import type { RequestedContent, StoredContent } from "./content.ts";
 import { UnpackedModules } from "./unpacked-modules.ts";
 
@@ -143,10 +143,9 @@ export class BlobStore implements ArtifactReader, BlobReader {
     { name, version, digest, chart }: RequestedContent,
     keys: readonly Signer[],
   ): Promise<StoredContent> {
-    if (chart !== undefined) {
-      this.requireUnsignedAllowed(chart);
+    this.requireTrust(chart, keys);
+    if (chart !== undefined)
       return { ...(await findStoredChart(this, { digest, chart }, keys)), version, chart };
-    }
     // `findModuleArtifact` would throw the error of a registry that lacks it.
     if ((await this.readManifest(digest)) === undefined)
       throw new NotStoredError(`the content ${digest} is not on disk`);
@@ -159,11 +158,19 @@ export class BlobStore implements ArtifactReader, BlobReader {
     return { ...found, chart };
   }
 
-  /** Throws NotVerifiedError for a chart without signature from a place that the installer does not allow. */
-  requireUnsignedAllowed(chart: ChartContent | undefined): void {
-    if (chart?.unsigned === true && !isWithinLocations(chart.from, this.#unsignedLocations))
+  /**
+   * Throws NotVerifiedError if no content is trusted: nobody may sign it, or it is a chart without a signature from a place that
+   * the installer does not allow.
+   */
+  requireTrust(chart: ChartContent | undefined, keys: readonly Signer[]): void {
+    const isUnsigned = chart?.unsigned === true;
+    if (isUnsigned && !isWithinLocations(chart.from, this.#unsignedLocations))
       throw new NotVerifiedError(
         `the installer does not allow charts of ${chart.from} without a signature (--unsigned-charts)`,
+      );
+    if (!isUnsigned && keys.length === 0)
+      throw new NotVerifiedError(
+        "the installer names no key or identity for this source, so no module is accepted (--source-keys)",
       );
   }
 
@@ -295,4 +302,17 @@ const JSON_FIRST_BYTE = "{".charCodeAt(0);
 
 function hexOf(digest: string): string {
   return digest.slice(digest.indexOf(":") + 1);
+}
+
+/** Parses the digests that a manifest or an index contains: `parts` are blobs, `manifests` contain digests themselves. */
+function parseReferencedDigests(
+  bytes: Buffer,
+): Readonly<Record<"parts" | "manifests", readonly (Json | undefined)[]>> {
+  const { config, layers, manifests } = objectOf(attempt(() => parseJson(bytes.toString("utf8"))));
+  const digests = (objects: readonly JsonObject[]): (Json | undefined)[] =>
+    objects.map(({ digest }) => digest);
+  return {
+    parts: digests([objectOf(config), ...objectsIn(layers)]),
+    manifests: digests(objectsIn(manifests)),
+  };
 }

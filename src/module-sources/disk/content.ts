@@ -1,7 +1,5 @@
 /** Content of modules on disk: what is required, what exists, and what is wrong with it. */
 
-import { attempt, parseJson } from "../../lib/index.ts";
-import { objectOf, objectsIn, type Json, type JsonObject } from "../../model/index.ts";
 import { NotVerifiedError, type FoundModule } from "../../registry/index.ts";
 import type { ChartContent } from "../types.ts";
 
@@ -21,6 +19,11 @@ export interface StoredContent extends Pick<FoundModule, "digest" | "layer" | "v
   readonly chart: ChartContent | undefined;
 }
 
+/** Verified content whose version is known. */
+export interface VerifiedContent extends StoredContent {
+  readonly version: string;
+}
+
 /** An artifact that is not complete on disk. */
 export class NotStoredError extends Error {
   override readonly name = "NotStoredError";
@@ -28,16 +31,3 @@ export class NotStoredError extends Error {
 
 /** A verified artifact that is not the requested content. */
 export class WrongContentError extends NotVerifiedError {}
-
-/** Parses the digests that a manifest or an index contains: `parts` are blobs, `manifests` contain digests themselves. */
-export function parseReferencedDigests(
-  bytes: Buffer,
-): Readonly<Record<"parts" | "manifests", readonly (Json | undefined)[]>> {
-  const { config, layers, manifests } = objectOf(attempt(() => parseJson(bytes.toString("utf8"))));
-  const digests = (objects: readonly JsonObject[]): (Json | undefined)[] =>
-    objects.map(({ digest }) => digest);
-  return {
-    parts: digests([objectOf(config), ...objectsIn(layers)]),
-    manifests: digests(objectsIn(manifests)),
-  };
-}

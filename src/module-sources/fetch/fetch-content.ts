@@ -5,7 +5,7 @@
 
 import { stat } from "node:fs/promises";
 
-import { oneLine, plainLine, type Memo } from "../../lib/index.ts";
+import { Memo, oneLine, plainLine } from "../../lib/index.ts";
 import {
   CannotVerifyError,
   findChart,
@@ -14,6 +14,7 @@ import {
   isSignatureTag,
   NotVerifiedError,
   RegistryError,
+  RegistryPauses,
   type ArtifactReader,
   type BlobReader,
   type Descriptor,
@@ -22,67 +23,170 @@ import {
 } from "../../registry/index.ts";
 import { readContentVersion } from "../disk/charts.ts";
 import { NotStoredError, WrongContentError } from "../disk/content.ts";
-import type { StoredContent, RequestedContent } from "../disk/content.ts";
+import type { StoredContent, RequestedContent, VerifiedContent } from "../disk/content.ts";
 import type { BlobStore } from "../disk/blob-store.ts";
-import type { RegistryAccess } from "./registry-access.ts";
+import type { SourceSpec } from "../types.ts";
+import { RegistryAccess, type AccessOptions } from "./registry-access.ts";
 
-/** Content that was refused, with the keys at that time: why, and until when it is not requested again. */
-export type RefusalMemo = Memo<{ why: string | undefined; until: number }>;
-
+/** Most refused contents that are remembered, so that a check does not fetch them again. */
+const MAX_REFUSALS = 1000;
+/** Most indexes of chart repositories that are kept in memory between checks. */
+const MAX_INDEXES = 100;
 /**
  * How long refused content is not requested again, in milliseconds: shorter than the default interval of checks, because
  * content may be signed after it was pushed.
  */
 const REFUSAL_MS = 240_000;
 
-/** The registry, the disk and the keys with which content is fetched. */
-interface FetchTools {
-  readonly store: BlobStore;
+interface FetcherOptions extends Omit<AccessOptions, "indexes" | "pauses"> {
   /** Most bytes of blobs on disk. */
   readonly maxBytes: number;
+}
+
+/** The registry and the keys with which a content is fetched. */
+interface FetchOptions {
   readonly registry: RegistryAccess;
   /** The keys that may sign the content. */
   readonly keys: readonly Signer[];
-  /** In milliseconds since the epoch. */
-  readonly now: number;
   /** A user requests the check: content that was refused is requested again. */
   readonly isRequested?: boolean;
   readonly onFetched?: (bytes: number) => void;
   readonly onNotVerified?: (message: string) => void;
 }
 
-/** A verified content whose version is known. */
-export interface VerifiedContent extends StoredContent {
-  readonly version: string;
-}
+/** Fetches content to the disk. Remembers between the checks which content it refused, and what registries answered. */
+export class ContentFetcher {
+  readonly #options: FetcherOptions;
+  readonly #store: BlobStore;
+  /** Pauses that registries have asked for. */
+  readonly pauses = new RegistryPauses();
+  readonly #indexes: NonNullable<AccessOptions["indexes"]> = new Memo(MAX_INDEXES);
+  /** Content that was refused, with the keys at that time: why, and until when it is not requested again. */
+  readonly #refusals: Memo<{ why: string | undefined; until: number }> = new Memo(MAX_REFUSALS);
 
-/**
- * Returns verified content whose layer is on disk. Requests from the registry only what the disk does not have. Content that
- * failed verification is not requested again for some minutes, unless the keys, the requested version or the user demand it.
- */
-export async function fetchContent(
-  fetching: FetchTools,
-  wanted: RequestedContent,
-  refused: RefusalMemo,
-): Promise<VerifiedContent> {
-  const keyHints = fetching.keys.map(({ hint }) => hint).join();
-  const { name, digest, version = "", chart } = wanted;
-  const memoKey = `${name} ${digest} ${version} ${keyHints} ${JSON.stringify(chart)}`;
-  const refusal = refused.getOrMake(memoKey, () => ({ why: undefined, until: 0 }));
-  const isRefused = refusal.why !== undefined && fetching.now < refusal.until;
-  if (isRefused && fetching.isRequested !== true) throw new NotVerifiedError(refusal.why);
-  // An attempt that ends without an answer leaves nothing to remember.
-  refusal.until = 0;
-  try {
-    const stored = await findStoredOrFetch(fetching, wanted);
-    return { ...stored, version: await readContentVersion(fetching.store, stored, wanted) };
-  } catch (error) {
-    if (error instanceof NotVerifiedError) {
-      const why = plainLine(oneLine(error, 1000), 1000);
-      if (why !== refusal.why) fetching.onNotVerified?.(why);
-      Object.assign(refusal, { why, until: fetching.now + REFUSAL_MS });
+  constructor(options: FetcherOptions, store: BlobStore) {
+    this.#options = options;
+    this.#store = store;
+  }
+
+  /** The registries of a source for one check, which the caller closes. `onAnswer` gets the status of each answer, and `error` without one. */
+  open(spec: SourceSpec, onAnswer: (code: string) => void = () => {}): RegistryAccess {
+    return new RegistryAccess(
+      { ...this.#options, indexes: this.#indexes, pauses: this.pauses },
+      spec,
+      onAnswer,
+    );
+  }
+
+  /**
+   * Returns verified content whose layer is on disk. Requests from the registry only what the disk does not have. Content that
+   * failed verification is not requested again for some minutes, unless the keys, the requested version or the user demand it.
+   */
+  async fetch(wanted: RequestedContent, options: FetchOptions): Promise<VerifiedContent> {
+    const { keys, isRequested = false, onNotVerified } = options;
+    const { name, digest, version = "", chart } = wanted;
+    const keyHints = keys.map(({ hint }) => hint).join();
+    const memoKey = `${name} ${digest} ${version} ${keyHints} ${JSON.stringify(chart)}`;
+    const refusal = this.#refusals.getOrMake(memoKey, () => ({ why: undefined, until: 0 }));
+    const now = this.#options.clock.now();
+    if (refusal.why !== undefined && now < refusal.until && !isRequested)
+      throw new NotVerifiedError(refusal.why);
+    // An attempt that ends without an answer leaves nothing to remember.
+    refusal.until = 0;
+    try {
+      const stored = await this.#findStoredOrFetch(wanted, options);
+      return { ...stored, version: await readContentVersion(this.#store, stored, wanted) };
+    } catch (error) {
+      if (error instanceof NotVerifiedError) {
+        const why = plainLine(oneLine(error, 1000), 1000);
+        if (why !== refusal.why) onNotVerified?.(why);
+        Object.assign(refusal, { why, until: now + REFUSAL_MS });
+      }
+      throw error;
     }
-    throw error;
+  }
+
+  /** Returns the content from disk if it is complete and verified there; otherwise fetches it. */
+  async #findStoredOrFetch(wanted: RequestedContent, options: FetchOptions): Promise<StoredContent> {
+    const store = this.#store;
+    const { keys } = options;
+    store.requireTrust(wanted.chart, keys);
+    const stored = await store.verifyContent(wanted, keys).catch((error: unknown) => {
+      // Content that was signed again, or by another key, is verified with the signatures that the registry has today.
+      const mayBeOutdated = [NotStoredError, CannotVerifyError, NotVerifiedError].some(
+        (type) => error instanceof type,
+      );
+      if (!mayBeOutdated || error instanceof WrongContentError) throw error;
+      return undefined;
+    });
+    if (stored !== undefined && (await store.hasBlob(stored.layer))) return stored;
+    const isArchive = wanted.chart !== undefined && isChartRepository(wanted.chart.from);
+    return isArchive ? this.#fetchArchive(wanted, options) : this.#fetchArtifact(wanted, options);
+  }
+
+  /**
+   * Fetches an artifact of a registry. Its signature is verified before its layer is fetched, and again with the copies on
+   * disk, which the next start uses.
+   */
+  async #fetchArtifact(
+    wanted: RequestedContent,
+    { registry, keys, onFetched }: FetchOptions,
+  ): Promise<StoredContent> {
+    const store = this.#store;
+    const { name, digest, chart } = wanted;
+    const fetched = await registry.requestFromAny(chart?.name ?? name, async (repository) => {
+      const recording = new RecordingRegistry(repository);
+      // The host is only for messages, which do not depend on the mirror that answers.
+      const reference = { host: "registry", name: repository.name, digest };
+      const artifact = { repository: recording, reference };
+      const { layer } = await (chart === undefined
+        ? findModuleArtifact(artifact, keys)
+        : findChart(artifact, chart.unsigned === true ? undefined : keys));
+      await recording.storeAnswers(store);
+      await this.#fetchLayer(repository, layer).catch((error: unknown) => {
+        throw describeDiskError(error, layer.size);
+      });
+      onFetched?.(layer.size);
+      return store.verifyContent(wanted, keys);
+    });
+    // Only for the type: a registry without the artifact is an error here.
+    if (fetched === undefined) throw new NotStoredError(`the content ${digest} is not fetched`);
+    return fetched;
+  }
+
+  /** Fetches the archive of a chart repository. Nothing is stored unless its digest is the requested one. */
+  async #fetchArchive(
+    wanted: RequestedContent,
+    { registry, keys, onFetched }: FetchOptions,
+  ): Promise<StoredContent> {
+    const store = this.#store;
+    const { digest, chart } = wanted;
+    const repository = await registry.openChart(chart?.name ?? "");
+    await store.saveFile(digest, async (part) => {
+      await repository.saveArchive(wanted, part);
+      await this.#requireDiskSpace((await stat(part)).size);
+    });
+    const stored = await store.verifyContent(wanted, keys);
+    onFetched?.(stored.layer.size);
+    return stored;
+  }
+
+  /** Fetches a layer, unless the disk has it. Throws RegistryError if the store would be larger than `maxBytes`. */
+  async #fetchLayer(registry: BlobReader, layer: Descriptor): Promise<void> {
+    const store = this.#store;
+    if (await store.hasBlob(layer)) return;
+    await this.#requireDiskSpace(layer.size);
+    await store.saveFile(layer.digest, (part) => registry.saveBlob(layer, part));
+  }
+
+  /** Checks the limit of the disk before a fetch. Throws RegistryError if the store would be larger than `maxBytes`. */
+  async #requireDiskSpace(more: number): Promise<void> {
+    const { maxBytes } = this.#options;
+    const size = await this.#store.measureBytes();
+    if (size + more > maxBytes)
+      throw new RegistryError(
+        `it does not fit on disk: ${size} bytes are stored, ${more} are to be fetched, ${maxBytes} are allowed (--sources-max)`,
+      );
   }
 }
 
@@ -90,68 +194,6 @@ export async function fetchContent(
 function describeDiskError(error: unknown, size: number): unknown {
   const isOfDisk = ["ENOSPC", "EDQUOT", "EROFS"].includes((error as NodeJS.ErrnoException).code ?? "");
   return isOfDisk ? new Error(`its ${size} bytes cannot be stored: ${oneLine(error)}`) : error;
-}
-
-/** Returns the content from disk if it is complete and verified there; otherwise fetches it. */
-async function findStoredOrFetch(fetching: FetchTools, wanted: RequestedContent): Promise<StoredContent> {
-  const { store, keys } = fetching;
-  store.requireUnsignedAllowed(wanted.chart);
-  const stored = await store.verifyContent(wanted, keys).catch((error: unknown) => {
-    // Content that was signed again, or by another key, is verified with the signatures that the registry has today.
-    const mayBeOutdated = [NotStoredError, CannotVerifyError, NotVerifiedError].some(
-      (type) => error instanceof type,
-    );
-    if (!mayBeOutdated || error instanceof WrongContentError) throw error;
-    return undefined;
-  });
-  if (stored !== undefined && (await store.hasBlob(stored.layer))) return stored;
-  const isArchive = wanted.chart !== undefined && isChartRepository(wanted.chart.from);
-  return isArchive ? fetchArchive(fetching, wanted) : fetchArtifact(fetching, wanted);
-}
-
-/**
- * Fetches an artifact of a registry. Its signature is verified before its layer is fetched, and again with the copies on
- * disk, which the next start uses.
- */
-async function fetchArtifact(
-  { store, registry, keys, maxBytes, onFetched }: FetchTools,
-  wanted: RequestedContent,
-): Promise<StoredContent> {
-  const { name, digest, chart } = wanted;
-  const fetched = await registry.requestFromAny(chart?.name ?? name, async (repository) => {
-    const recording = new RecordingRegistry(repository);
-    // The host is only for messages, which do not depend on the mirror that answers.
-    const reference = { host: "registry", name: repository.name, digest };
-    const artifact = { repository: recording, reference };
-    const { layer } = await (chart === undefined
-      ? findModuleArtifact(artifact, keys)
-      : findChart(artifact, chart.unsigned === true ? undefined : keys));
-    await recording.storeAnswers(store);
-    await fetchLayer(repository, store, { layer, maxBytes }).catch((error: unknown) => {
-      throw describeDiskError(error, layer.size);
-    });
-    onFetched?.(layer.size);
-    return store.verifyContent(wanted, keys);
-  });
-  // Only for the type: a registry without the artifact is an error here.
-  if (fetched === undefined) throw new NotStoredError(`the content ${digest} is not fetched`);
-  return fetched;
-}
-
-/** Fetches the archive of a chart repository. Nothing is stored unless its digest is the requested one. */
-async function fetchArchive(
-  { store, registry, keys, maxBytes, onFetched }: FetchTools,
-  wanted: RequestedContent,
-): Promise<StoredContent> {
-  const { digest, chart } = wanted;
-  const repository = await registry.openChart(chart?.name ?? "");
-  await store.saveFile(digest, async (part) => {
-    await repository.saveArchive(wanted, part);
-    await requireDiskSpace(store, (await stat(part)).size, maxBytes);
-  });
-  const stored = await store.verifyContent(wanted, keys);
-  onFetched?.(stored.layer.size);
-  return stored;
 }
 
 /**
@@ -197,24 +239,4 @@ class RecordingRegistry implements ArtifactReader {
     for (const [digest, list] of this.#referrers) await store.saveReferrers(digest, list);
     if (this.#signature !== undefined) await store.saveBytes(this.#signature);
   }
-}
-
-/** Fetches a layer, unless the disk has it. Throws RegistryError if the store would be larger than `maxBytes`. */
-async function fetchLayer(
-  registry: BlobReader,
-  store: BlobStore,
-  { layer, maxBytes }: { readonly layer: Descriptor; readonly maxBytes: number },
-): Promise<void> {
-  if (await store.hasBlob(layer)) return;
-  await requireDiskSpace(store, layer.size, maxBytes);
-  await store.saveFile(layer.digest, (part) => registry.saveBlob(layer, part));
-}
-
-/** Checks the limit of the disk before a fetch. Throws RegistryError if the store would be larger than `maxBytes`. */
-async function requireDiskSpace(store: BlobStore, more: number, maxBytes: number): Promise<void> {
-  const size = await store.measureBytes();
-  if (size + more > maxBytes)
-    throw new RegistryError(
-      `it does not fit on disk: ${size} bytes are stored, ${more} are to be fetched, ${maxBytes} are allowed (--sources-max)`,
-    );
 }

@@ -1,15 +1,17 @@
 /**
- * Checks one ModuleSource: chooses the content of its modules, and locks content that passes verification and tests. The
- * lock records the content of each module that the operator uses; a pending update is newer content that has to wait.
+ * Checks one ModuleSource. The steps of each of its modules are in `#checkModule`: restore a lost entry of the lock, fetch locked
+ * content that is missing on disk, roll a failed update back, choose the next content, and lock it or let it wait. The lock
+ * records the content of each module that the operator uses; a pending update is newer content that has to wait.
  */
 
 import { isDeepStrictEqual } from "node:util";
 
 import { oneLine, plainLine, sameJson } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
-import { NotVerifiedError } from "../../registry/index.ts";
-import { areVersionsComparable, toApproval } from "../choose.ts";
-import { RegistryAccess } from "../fetch/registry-access.ts";
+import { NotVerifiedError, RegistryError } from "../../registry/index.ts";
+import type { SourcesContext } from "../context.ts";
+import type { RequestedContent, VerifiedContent } from "../disk/content.ts";
+import type { RegistryAccess } from "../fetch/registry-access.ts";
 import type { SourceEntry } from "../source-list.ts";
 import { toChartContent } from "../source-spec.ts";
 import type {
@@ -17,57 +19,68 @@ import type {
   Choice,
   LockEntry,
   ModuleError,
+  ModuleRequest,
   PendingUpdate,
   ResolvedCandidate,
+  SourceSpec,
 } from "../types.ts";
-import { chooseFromRegistry } from "./choose-from-registry.ts";
+import { describeContentProblem } from "./check-content.ts";
+import { allowsVersion, chooseFromRegistry, toApproval } from "./choose.ts";
 import {
-  BlockedError,
-  commitEntry,
-  fetchAndCheck,
-  fetchForModule,
-  requireSigners,
-  restoreLostEntry,
-  rollBackFailedUpdate,
-  toNewEntryContent,
-  type ModuleCheckTools,
-  type ModuleCheck,
-} from "./module-check.ts";
-import { buildKeptEntry, buildUpdatedEntry, findUnrequestedRollback, toEntryContent } from "./next-entry.ts";
-import { describeBlockingUpdate, getApproval } from "./update-progress.ts";
+  buildKeptEntry,
+  buildRolledBackEntry,
+  buildUpdatedEntry,
+  describeBlockingUpdate,
+  isSameChart,
+  nameSigner,
+  type SourceModule,
+} from "./entry-marks.ts";
+import { findRollbackReason, getApproval } from "./update-progress.ts";
 
+/** How one check of a source differs from others. */
 interface CheckOptions {
+  /** The modules to check. */
   readonly names: readonly string[];
+  /** A user requests the check. */
   readonly isRequested: boolean;
+  /** What waited at the last check, by module. */
+  readonly pendingBefore: ReadonlyMap<string, PendingUpdate>;
+  /** Gets the status of each answer of the registry (`200`, `error` without an answer). */
   readonly onAnswer: (code: string) => void;
 }
 
-/**
- * Checks the modules `names` of a source, because a user requests it (`isRequested`) or it is time. `onAnswer` gets the status
- * of each answer of its registry (`200`, `error` without an answer). A failure of one module does not affect the others. Never throws.
- */
+/** What the check of one module has found. */
+interface ModuleFinding {
+  readonly error?: ModuleError | undefined;
+  readonly pending?: PendingUpdate | undefined;
+}
+
+/** Content that passes verification, but not the check with the values in force. */
+class BlockedError extends Error {}
+
+/** The registry has no version for the request. The locked content stays in use. */
+class WithdrawnError extends Error {}
+
+/** Checks modules of a source, one after another. A failure of one module does not affect the others. Never throws. */
 export async function checkSource(
-  tools: ModuleCheckTools,
+  context: SourcesContext,
   source: SourceEntry,
-  { names, isRequested, onAnswer }: CheckOptions,
+  options: CheckOptions,
 ): Promise<CheckFindings> {
   const errors = new Map<string, ModuleError>();
   const pendingUpdates = new Map<string, PendingUpdate>();
   const { spec } = source;
   if (spec === undefined) return { errors, pendingUpdates };
-  const registry = new RegistryAccess(tools.access, spec, onAnswer);
+  const registry = context.fetcher.open(spec, options.onAnswer);
+  const check = new SourceCheck(context, { ...source, spec }, registry, options);
   try {
-    for (const name of names) {
+    for (const name of options.names) {
       const request = spec.modules.get(name);
-      if (request === undefined || !tools.context.isStillRequested(source, name)) continue;
+      if (request === undefined || !context.isStillRequested(source, name)) continue;
       const chart = toChartContent(spec, name, request);
-      const check = { ...tools, source, name, request, chart, registry, isRequested };
-      const { error, pending } = await findModuleState(check);
+      const { error, pending } = await check.run({ source: source.name, name, request, chart });
       if (error !== undefined) errors.set(name, error);
       if (pending !== undefined) pendingUpdates.set(name, pending);
-      const problem = tools.context.lockedModules.getContent(name)?.problem;
-      const isContentMissing = problem?.reason === "SourceUnavailable";
-      tools.context.reporter.onModuleChecked(name, error, isContentMissing);
     }
   } finally {
     await registry.close();
@@ -75,37 +88,273 @@ export async function checkSource(
   return { errors, pendingUpdates };
 }
 
-/**
- * Checks one module. Returns its error, and its update that has to wait. To wait is an error, too, if a failed update was
- * rolled back to a version that the source does not request. Never throws.
- */
-async function findModuleState(
-  check: ModuleCheck,
-): Promise<{ readonly error?: ModuleError; readonly pending?: PendingUpdate }> {
-  const { context, name, request } = check;
-  try {
-    const pending = await checkModule(check);
-    if (pending === undefined) return {};
-    const rolledBackTo = findUnrequestedRollback(context.lockedModules.entries.get(name), request);
-    if (rolledBackTo === undefined) return { pending };
-    const message = `${pending.reason}; ${rolledBackTo} is in use again`;
-    return { pending, error: { reason: "Blocked", message } };
-  } catch (error) {
-    return { error: toModuleError(error) };
+/** One check of a source, with its open registry. */
+class SourceCheck {
+  readonly #context: SourcesContext;
+  readonly #source: SourceEntry & { readonly spec: SourceSpec };
+  readonly #registry: RegistryAccess;
+  readonly #isRequested: boolean;
+  readonly #pendingBefore: ReadonlyMap<string, PendingUpdate>;
+
+  constructor(
+    context: SourcesContext,
+    source: SourceEntry & { readonly spec: SourceSpec },
+    registry: RegistryAccess,
+    { isRequested, pendingBefore }: Pick<CheckOptions, "isRequested" | "pendingBefore">,
+  ) {
+    this.#context = context;
+    this.#source = source;
+    this.#registry = registry;
+    this.#isRequested = isRequested;
+    this.#pendingBefore = pendingBefore;
+  }
+
+  /** Checks one module, and reports the result. Never throws. */
+  async run(module: SourceModule): Promise<ModuleFinding> {
+    const { lockedModules, reporter } = this.#context;
+    const { name, request } = module;
+    let finding: ModuleFinding;
+    try {
+      const pending = await this.#checkModule(module);
+      finding = { pending, error: findRollbackError(lockedModules.entries.get(name), request, pending) };
+    } catch (error) {
+      finding = { error: toModuleError(error) };
+    }
+    const isContentMissing = lockedModules.getContent(name)?.problem?.reason === "SourceUnavailable";
+    reporter.onModuleChecked(name, finding.error, isContentMissing);
+    return finding;
+  }
+
+  /**
+   * Brings one module to the content that its source requests, as far as the update policy allows. Returns the newer content
+   * that has to wait.
+   */
+  async #checkModule(module: SourceModule): Promise<PendingUpdate | undefined> {
+    const { name, chart } = module;
+    this.#context.blobStore.requireTrust(chart, this.#context.listKeys(name));
+    await this.#restoreLostEntry(module);
+    // The registry may have lost the locked content for good: a newer version can still replace it.
+    const fetchFailure = await this.#fetchLockedContent(module).catch((error: unknown) => ({ error }));
+    if (fetchFailure === undefined) await this.#rollBackFailedUpdate(module);
+    const choice = await this.#chooseNext(module);
+    if (choice.kind === "apply") {
+      await this.#applyContent(module, choice.candidate);
+      return undefined;
+    }
+    if (fetchFailure !== undefined) throw fetchFailure.error as Error;
+    // The choice "keep" without a reason means that the locked content is the requested one.
+    const withdrawal = choice.kind === "keep" ? choice.reason : undefined;
+    await this.#keepContent(module, choice.kind === "keep" && withdrawal === undefined);
+    const pending = choice.kind === "defer" ? await this.#recordPending(module, choice) : undefined;
+    this.#reportUnmatchedApproval(name, pending);
+    if (withdrawal !== undefined) throw new WithdrawnError(withdrawal);
+    return pending;
+  }
+
+  /**
+   * Locks the content again from which the installed release was made, if the lock was lost: versions are not chosen again.
+   * Does nothing if that content no longer exists.
+   */
+  async #restoreLostEntry(module: SourceModule): Promise<void> {
+    const { options, lockedModules, blobStore } = this.#context;
+    const digest = options.getInstalledDigest(module.name);
+    if (digest === undefined || lockedModules.entries.has(module.name)) return;
+    const installed = { version: undefined, digest, chart: module.chart };
+    const content = await this.#fetch(module.name, installed).catch(ignoreMissingContent);
+    if (content === undefined) return;
+    const entry = buildUpdatedEntry(content, module, undefined, options.clock.now());
+    await this.#lock(module.name, entry, await blobStore.unpack(content));
+  }
+
+  /** Fetches the locked content if it is missing on disk, for example after a restart with an empty volume. */
+  async #fetchLockedContent(module: SourceModule): Promise<void> {
+    const { lockedModules, reporter } = this.#context;
+    const { name } = module;
+    const hasContent = (): boolean => lockedModules.getContent(name)?.dir !== undefined;
+    const locked = this.#findComparableEntry(module);
+    if (locked === undefined || hasContent()) return;
+    await this.#fetch(name, locked);
+    await this.#context.commit(() => lockedModules.verifyAndUnpack(name));
+    if (hasContent()) reporter.onRecovered(name);
+  }
+
+  /**
+   * Rolls the lock back to the good content before a failed update, so that hooks and chart match the release, which helm has
+   * rolled back. An update of a chart that the source does not name any more is not rolled back.
+   */
+  async #rollBackFailedUpdate(module: SourceModule): Promise<void> {
+    const { name } = module;
+    const failed = this.#findComparableEntry(module);
+    const why = findRollbackReason(this.#context, name);
+    if (failed?.previous === undefined || why === undefined) return;
+    const { content, dir } = await this.#fetchAndTest(
+      module,
+      { ...failed.previous, chart: failed.chart },
+      (version) => `${failed.version} failed, and ${version} cannot be used again`,
+    );
+    const next = buildRolledBackEntry(content, module, failed, this.#context.options.clock.now());
+    if (await this.#lock(name, next, dir))
+      this.#context.reporter.onUpdateRejected(name, next, { version: failed.version, why });
+  }
+
+  /** Chooses the content of a module from what the registry has, the request, the update policy and other updates in progress. */
+  #chooseNext(module: SourceModule): Promise<Choice> {
+    const { options, lockedModules, reporter } = this.#context;
+    const { name, source, request, chart } = module;
+    const { update } = this.#source.spec;
+    const { entries } = lockedModules;
+    const locked = this.#findComparableEntry(module);
+    // Verified before: they are not fetched again only to learn their version.
+    const earlierContents = [locked, locked?.seen, this.#pendingBefore.get(name)];
+    return chooseFromRegistry({
+      name,
+      request,
+      locked,
+      update,
+      registry: this.#registry,
+      timeZone: options.timeZone,
+      now: options.clock.now(),
+      approved: getApproval(this.#context, name),
+      // A first installation does not wait for other updates.
+      blocker: entries.has(name) ? describeBlockingUpdate(entries, module, update?.parallel ?? 1) : undefined,
+      verifiedContents: earlierContents.filter((each) => each !== undefined),
+      onMirrorSkipped: (error) => reporter.onMirrorSkipped(source, name, oneLine(error)),
+      fetchVersion: async (content) => (await this.#fetch(name, { ...content, chart })).version,
+    });
+  }
+
+  /** Fetches and tests new content, and locks it, which puts it into use. The state then forgets a user's approval of it. */
+  async #applyContent(module: SourceModule, candidate: ResolvedCandidate): Promise<void> {
+    const { options, lockedModules, reporter } = this.#context;
+    const { name, chart } = module;
+    const { version, digest } = candidate;
+    const { content, dir } = await this.#fetchAndTest(module, { version, digest, chart });
+    const locked = lockedModules.entries.get(name);
+    const next = buildUpdatedEntry(content, module, locked, options.clock.now());
+    if (!(await this.#lock(name, next, dir))) return;
+    const approval = toApproval(candidate);
+    if (getApproval(this.#context, name) === approval) reporter.onApproved(name, next.version);
+    reporter.onLocked(name, next, locked);
+    options.state.recordModule(name, "confirmationEnded", "confirmedUpdate", approval);
+  }
+
+  /**
+   * Updates the entry of a module whose content stays: order, flag and chart settings as the request has them now. New chart
+   * settings pass the same tests as new content, because they change what the operator applies.
+   */
+  async #keepContent(module: SourceModule, isRequested: boolean): Promise<void> {
+    const { name, chart } = module;
+    const locked = this.#findComparableEntry(module);
+    if (locked === undefined || this.#context.lockedModules.getContent(name)?.dir === undefined) return;
+    const next = buildKeptEntry(locked, module, isRequested);
+    if (isDeepStrictEqual(next, locked)) return;
+    if (sameJson(chart as Json | undefined, locked.chart as Json | undefined)) {
+      await this.#lock(name, next);
+      return;
+    }
+    const { content, dir } = await this.#fetchAndTest(module, { ...locked, chart });
+    await this.#lock(name, { ...next, verifiedBy: nameSigner(content) }, dir);
+  }
+
+  /**
+   * Records newer content that has to wait, and reports it when it is found first. The lock keeps that time, because the age
+   * may decide when the content is used; for a module that is not locked, only the findings of the last check have it.
+   */
+  async #recordPending(
+    { name }: SourceModule,
+    { candidate, waitsFor, reason, until }: Choice & { kind: "defer" },
+  ): Promise<PendingUpdate> {
+    const { options, lockedModules, reporter } = this.#context;
+    const { version, digest } = candidate;
+    const locked = lockedModules.entries.get(name);
+    const seenBefore = locked === undefined ? this.#pendingBefore.get(name) : locked.seen;
+    const isKnown = seenBefore?.digest === digest;
+    const since = isKnown ? seenBefore.since : options.clock.now();
+    const pending: PendingUpdate = { ...candidate, since, until, waitsFor, reason };
+    if (isKnown) return pending;
+    if (locked !== undefined) await this.#lock(name, { ...locked, seen: { version, digest, since } });
+    reporter.onUpdateDeferred(name, pending);
+    return pending;
+  }
+
+  /** Reports a user's approval of content that is neither in use nor waits, such as of an earlier update. */
+  #reportUnmatchedApproval(name: string, pending: PendingUpdate | undefined): void {
+    const { lockedModules, reporter } = this.#context;
+    const approval = getApproval(this.#context, name);
+    const locked = lockedModules.entries.get(name);
+    const known = [locked, pending].filter((each) => each !== undefined).map(toApproval);
+    if (approval === undefined || known.includes(approval)) reporter.onApprovalMatched(name);
+    else reporter.onApprovalUnmatched(name, approval, pending && toApproval(pending));
+  }
+
+  /** The locked entry, unless the request names another chart: versions of different charts cannot be compared. */
+  #findComparableEntry({ name, chart }: SourceModule): LockEntry | undefined {
+    const locked = this.#context.lockedModules.entries.get(name);
+    return isSameChart(locked?.chart, chart) ? locked : undefined;
+  }
+
+  /** Verifies content with the keys of the source. Fetches what the disk does not have, unless it was refused before. */
+  #fetch(name: string, { version, digest, chart }: Omit<RequestedContent, "name">): Promise<VerifiedContent> {
+    const { fetcher, reporter } = this.#context;
+    return fetcher.fetch(
+      { name, version, digest, chart },
+      {
+        registry: this.#registry,
+        isRequested: this.#isRequested,
+        keys: this.#context.listKeys(name),
+        onFetched: (bytes) => reporter.onFetched(bytes),
+        onNotVerified: (message) => reporter.onNotVerified(this.#source.name, name, message),
+      },
+    );
+  }
+
+  /**
+   * Fetches, verifies and unpacks content, and tests it with the values in force. Throws BlockedError if the operator cannot use
+   * it; `describeFailure` begins its message.
+   */
+  async #fetchAndTest(
+    { name, request }: SourceModule,
+    wanted: Omit<RequestedContent, "name">,
+    describeFailure = (version: string): string => `version ${version} is not used`,
+  ): Promise<{ readonly content: VerifiedContent; readonly dir: string }> {
+    const content = await this.#fetch(name, wanted);
+    const dir = await this.#context.blobStore.unpack(content);
+    const problem = await describeContentProblem(this.#context, { name, order: request.order, dir });
+    if (problem !== undefined) throw new BlockedError(`${describeFailure(content.version)}: ${problem}`);
+    return { content, dir };
+  }
+
+  /**
+   * Writes the entry of a module into the lock, unless the source was edited meanwhile: then returns false, and the next check
+   * decides for the new spec. `dir` has the unpacked content; without it, the content stays.
+   */
+  async #lock(name: string, entry: LockEntry, dir?: string): Promise<boolean> {
+    let isWritten = false;
+    await this.#context.commit(async () => {
+      if (!this.#context.isStillRequested(this.#source, name)) return;
+      await this.#context.lockedModules.writeEntry(name, entry, dir);
+      isWritten = true;
+    });
+    return isWritten;
   }
 }
 
-/** Reports a user's approval of content that is neither in use nor waits, such as of an earlier update. */
-function reportUnmatchedApproval({ context, name }: ModuleCheck, pending: PendingUpdate | undefined): void {
-  const approval = getApproval(context, name);
-  const locked = context.lockedModules.entries.get(name);
-  const known = [locked, pending].filter((each) => each !== undefined).map(toApproval);
-  if (approval === undefined || known.includes(approval)) return context.reporter.onApprovalMatched(name);
-  context.reporter.onApprovalUnmatched(name, approval, pending && toApproval(pending));
+/** Ignores that the registry no longer has the content, or that no key accepts it; throws all other errors again. */
+function ignoreMissingContent(error: unknown): undefined {
+  const isMissing = error instanceof RegistryError && error.status === 404;
+  if (!isMissing && !(error instanceof NotVerifiedError)) throw error;
 }
 
-/** The registry has no version for the request. The locked content stays in use. */
-class WithdrawnError extends Error {}
+/** To wait is an error, too, if a failed update was rolled back to a version that the source does not request. */
+function findRollbackError(
+  locked: LockEntry | undefined,
+  request: ModuleRequest,
+  pending: PendingUpdate | undefined,
+): ModuleError | undefined {
+  if (locked?.isBack !== true || pending === undefined || allowsVersion(request, locked.version))
+    return undefined;
+  return { reason: "Blocked", message: `${pending.reason}; ${locked.version} is in use again` };
+}
 
 /** Turns an error of a check into the reason and the line that the status displays. */
 function toModuleError(error: unknown): ModuleError {
@@ -114,150 +363,4 @@ function toModuleError(error: unknown): ModuleError {
   if (error instanceof BlockedError) return { reason: "Blocked", message };
   if (error instanceof WithdrawnError) return { reason: "Withdrawn", message };
   return { reason: error instanceof NotVerifiedError ? "NotVerified" : "CheckFailed", message };
-}
-
-/**
- * Brings one module to the content that its source requests, as far as the update policy allows. Returns the newer content
- * that has to wait. Before that, this restores a lost entry of the lock, fetches locked content that is missing on disk, and
- * rolls a failed update back.
- */
-async function checkModule(check: ModuleCheck): Promise<PendingUpdate | undefined> {
-  requireSigners(check);
-  await restoreLostEntry(check);
-  // The registry may have lost the locked content for good: a newer version can still replace it.
-  const fetchFailure = await fetchLockedContent(check).catch((error: unknown) => ({ error }));
-  // An update of a chart that the source does not name any more is not rolled back.
-  const isSameChart = findComparableEntry(check) !== undefined;
-  if (fetchFailure === undefined && isSameChart) await rollBackFailedUpdate(check);
-  const choice = applyParallelLimit(check, await chooseNext(check));
-  if (choice.kind === "apply") {
-    await applyCandidate(check, choice.candidate);
-    return undefined;
-  }
-  if (fetchFailure !== undefined) throw fetchFailure.error as Error;
-  await updateEntrySettings(check, choice);
-  const pending = choice.kind === "defer" ? await recordPendingUpdate(check, choice) : undefined;
-  reportUnmatchedApproval(check, pending);
-  if (choice.kind === "keep" && choice.reason !== undefined) throw new WithdrawnError(choice.reason);
-  return pending;
-}
-
-/**
- * Defers an update while as many updates of the source are under way as its policy allows, unless a user has approved
- * this one. A first installation (no entry in the lock) is not deferred.
- */
-function applyParallelLimit(check: ModuleCheck, choice: Choice): Choice {
-  const { context, name: module, source } = check;
-  const { entries } = context.lockedModules;
-  if (choice.kind !== "apply" || !entries.has(module)) return choice;
-  const { candidate } = choice;
-  if (getApproval(context, module) === toApproval(candidate)) return choice;
-  const parallel = source.spec?.update?.parallel ?? 1;
-  const blocker = describeBlockingUpdate(entries, { module, source: source.name, parallel });
-  return blocker === undefined
-    ? choice
-    : { kind: "defer", candidate, waitsFor: "turn", reason: `${candidate.version} waits ${blocker}` };
-}
-
-/**
- * Chooses the content of a module from what the registry has, the request and the update policy. Contents of earlier checks
- * are passed on, so that they are not fetched again only to learn their version.
- */
-function chooseNext(check: ModuleCheck): Promise<Choice> {
-  const { context, name, source, request, registry, chart, getPendingUpdate } = check;
-  const { clock, timeZone } = context.options;
-  const locked = findComparableEntry(check);
-  const earlierContents = [locked, locked?.seen, getPendingUpdate(source.name, name)];
-  return chooseFromRegistry({
-    name,
-    request,
-    registry,
-    timeZone,
-    locked,
-    now: clock.now(),
-    update: source.spec?.update,
-    approved: getApproval(context, name),
-    verifiedContents: earlierContents.filter((each) => each !== undefined),
-    onMirrorSkipped: (error) => context.reporter.onMirrorSkipped(source.name, name, oneLine(error)),
-    fetchVersion: async (content) => (await fetchForModule(check, { ...content, chart })).version,
-  });
-}
-
-/** The locked entry, unless the request names another chart: versions of different charts cannot be compared. */
-function findComparableEntry({ context, name, chart }: ModuleCheck): LockEntry | undefined {
-  const locked = context.lockedModules.entries.get(name);
-  return areVersionsComparable(locked?.chart, chart) ? locked : undefined;
-}
-
-/**
- * Records newer content that has to wait, and reports it when it is found first. The lock keeps that time, because the age
- * may decide when the content is used; for a module that is not locked, only the findings of the last check have it.
- */
-async function recordPendingUpdate(
-  check: ModuleCheck,
-  { candidate, waitsFor, reason, until }: Choice & { kind: "defer" },
-): Promise<PendingUpdate> {
-  const { context, name, source, getPendingUpdate } = check;
-  const { version, digest } = candidate;
-  const locked = context.lockedModules.entries.get(name);
-  const seenBefore = locked === undefined ? getPendingUpdate(source.name, name) : locked.seen;
-  const isKnown = seenBefore?.digest === digest;
-  const since = isKnown ? seenBefore.since : context.options.clock.now();
-  const pending: PendingUpdate = { ...candidate, since, until, waitsFor, reason };
-  if (isKnown) return pending;
-  if (locked !== undefined) await commitEntry(check, { ...locked, seen: { version, digest, since } });
-  context.reporter.onUpdateDeferred(name, pending);
-  return pending;
-}
-
-/**
- * Updates the entry of a module whose content stays: order, flag and chart settings as the request has them now. New chart
- * settings pass the same checks as new content, because they change what the operator applies.
- */
-async function updateEntrySettings(check: ModuleCheck, choice: Choice): Promise<void> {
-  const { context, source, name, request, chart } = check;
-  const locked = findComparableEntry(check);
-  if (locked === undefined || context.lockedModules.getContent(name)?.dir === undefined) return;
-  // The choice "keep" without a reason means that the locked content is the requested one.
-  const isRequested = choice.kind === "keep" && choice.reason === undefined;
-  const next = buildKeptEntry(locked, { source: source.name, request, chart, isRequested });
-  if (isDeepStrictEqual(next, locked)) return;
-  const hasSameChartSettings = sameJson(next.chart as Json | undefined, locked.chart as Json | undefined);
-  if (hasSameChartSettings) {
-    await commitEntry(check, next);
-    return;
-  }
-  const { found, dir } = await fetchAndCheck(check, { ...locked, chart });
-  const { verifiedBy } = toEntryContent(found, locked);
-  await commitEntry(check, { ...next, verifiedBy }, dir);
-}
-
-/** Fetches the locked content if it is missing on disk, for example after a restart with an empty volume. */
-async function fetchLockedContent(check: ModuleCheck): Promise<void> {
-  const { context, name } = check;
-  const { lockedModules } = context;
-  const locked = findComparableEntry(check);
-  if (locked === undefined || lockedModules.getContent(name)?.dir !== undefined) return;
-  await fetchForModule(check, locked);
-  await context.commit(() => lockedModules.verifyAndUnpack(name));
-  if (lockedModules.getContent(name)?.dir !== undefined) context.reporter.onRecovered(name);
-}
-
-/**
- * Fetches and checks new content, locks it, and so puts it into use. A user's approval of this content has served its
- * purpose then: the state forgets it.
- */
-async function applyCandidate(check: ModuleCheck, candidate: ResolvedCandidate): Promise<void> {
-  const { context, name, request, chart } = check;
-  const { reporter } = context;
-  const { version, digest } = candidate;
-  const { found, dir } = await fetchAndCheck(check, { version, digest, chart });
-  const locked = context.lockedModules.entries.get(name);
-  const next = buildUpdatedEntry(toNewEntryContent(check, found), request, locked);
-  const isLocked = await commitEntry(check, next, dir);
-  if (!isLocked) return;
-  const approval = toApproval(candidate);
-  if (getApproval(context, name) === approval) reporter.onApproved(name, next.version);
-  reporter.onLocked(name, next, locked);
-  context.options.state.recordModule(name, "confirmationEnded", "confirmedUpdate", approval);
 }

@@ -8,7 +8,6 @@ import type { SourcesContext } from "../context.ts";
 import type { SourceEntry } from "../source-list.ts";
 import type { ModuleError, PendingUpdate, SourceSpec } from "../types.ts";
 import { checkSource } from "./check-source.ts";
-import type { ModuleCheckTools } from "./module-check.ts";
 import {
   FINDINGS_BEFORE_CHECK,
   parseStoredErrors,
@@ -50,12 +49,12 @@ export function readCheckToken({ metadata }: IModuleSource): string | undefined 
  * the checked spec, and the token of the annotation by which a user requested this check.
  */
 export async function runCheck(
-  checkTools: ModuleCheckTools,
+  context: SourcesContext,
   source: SourceEntry,
   checkState: CheckState,
 ): Promise<void> {
-  const { context } = checkTools;
   const { options, lockedModules } = context;
+  const { pauses } = context.fetcher;
   const { object, spec, name } = source;
   const checkedSpec = `${object.metadata.uid} ${object.metadata.generation}`;
   let { answer } = checkState.findings;
@@ -65,10 +64,11 @@ export async function runCheck(
     answer = classifyAnswer(code);
   };
   const isRequested = isCheckRequested(source, checkState);
-  if (isRequested) endPauses(checkTools.pauses, spec);
+  if (isRequested) endPauses(pauses, spec);
   const earlierErrors = findEarlierErrors(object, checkState, checkedSpec);
   const names = listCheckedModules(context, source);
-  const found = await checkSource(checkTools, source, { names, isRequested, onAnswer });
+  const pendingBefore = checkState.findings.pendingUpdates;
+  const found = await checkSource(context, source, { names, isRequested, pendingBefore, onAnswer });
   const { pendingUpdates } = found;
   const failures = new Map([...found.errors].filter(([, { reason }]) => reason === "CheckFailed"));
   const errors = isSuspended(source)
@@ -81,7 +81,7 @@ export async function runCheck(
   if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
   for (const [module, { reason }] of pendingUpdates) lockedModules.recordError(module, reason);
   for (const [module, { message }] of errors) lockedModules.recordError(module, message);
-  const pausedUntil = isFailed ? findPauseEnd(checkTools.pauses, spec, now) : undefined;
+  const pausedUntil = isFailed ? findPauseEnd(pauses, spec, now) : undefined;
   const timing = { intervalMs: spec?.intervalMs, failures: checkState.failures, pausedUntil };
   checkState.findings = {
     errors: new Map([...findOverriddenModules(context, source), ...errors]),

@@ -4,8 +4,7 @@
  */
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
-import { Memo, oneLine, type DelayGrowth } from "../../lib/index.ts";
-import { RegistryPauses } from "../../registry/index.ts";
+import { oneLine, type DelayGrowth } from "../../lib/index.ts";
 import { Loop } from "../../runtime/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { SourceRemovals } from "./removals.ts";
@@ -13,14 +12,9 @@ import { watchConfigMap, type SourcesContext } from "../context.ts";
 import { LockKeeper } from "../lock-keeper.ts";
 import type { SourceEntry } from "../source-list.ts";
 import { CHECK_RETRY, CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
-import type { ModuleCheckTools } from "./module-check.ts";
 import { ApprovalObserver, getApproval, UpdateObserver } from "./update-progress.ts";
 import { StatusWriter } from "./status-writer.ts";
 
-/** Most refused digests that are remembered, so that a check does not fetch them again. */
-const MAX_REFUSALS = 1000;
-/** Most indexes of chart repositories that are kept in memory between checks. */
-const MAX_INDEXES = 100;
 /** Until the uid of the CRD is read again after an error. */
 const CRD_RETRY = { firstMs: 1000, maxMs: 300_000 };
 /** Until the ModuleSources are reconciled again after an error. */
@@ -31,7 +25,7 @@ const REVIEW_DELAY_MS = 50;
 const REPEAT_MS = 10_000;
 
 /** What the controller knows of a source, and the loop of its checks. */
-interface SourceCheck {
+interface CheckLoop {
   readonly state: CheckState;
   readonly loop: Loop;
 }
@@ -43,13 +37,11 @@ interface SourceCheck {
 export class SourceController {
   readonly #context: SourcesContext;
   readonly #removals: SourceRemovals;
-  readonly #checks = new Map<string, SourceCheck>();
+  readonly #checks = new Map<string, CheckLoop>();
   readonly #sourceObjects = new ObjectStore<StoredObject>({ toStored: toStoredObject });
   readonly #subscriptions: { close(): void }[] = [];
-  readonly #checkTools: ModuleCheckTools;
   readonly #statusWriter: StatusWriter;
   readonly #startedAt: number;
-  readonly #pauses = new RegistryPauses();
   readonly #reconcileLoop: Loop;
   readonly #crdLoop: Loop;
   /** The first converge has ended. */
@@ -75,14 +67,6 @@ export class SourceController {
         options.logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) }),
     });
     this.#removals = new SourceRemovals(context);
-    this.#checkTools = {
-      context,
-      access: { ...options, indexes: new Memo(MAX_INDEXES), pauses: this.#pauses },
-      pauses: this.#pauses,
-      refusals: new Memo(MAX_REFUSALS),
-      getPendingUpdate: (source, module) =>
-        this.#checks.get(source)?.state.findings.pendingUpdates.get(module),
-    };
     const onChange = (): void => {
       if (this.#sourceObjects.isSynced) this.#reconcileLoop.trigger();
     };
@@ -226,7 +210,7 @@ export class SourceController {
       if (state.checkedSpec === undefined && loop.isScheduled) loop.trigger();
   }
 
-  #getOrCreateCheck(name: string): SourceCheck {
+  #getOrCreateCheck(name: string): CheckLoop {
     const existing = this.#checks.get(name);
     if (existing !== undefined) return existing;
     const state = new CheckState();
@@ -252,7 +236,7 @@ export class SourceController {
   async #check(name: string, checkState: CheckState): Promise<number | void> {
     const source = this.#context.sources.get(name);
     if (source === undefined) return;
-    await runCheck(this.#checkTools, source, checkState);
+    await runCheck(this.#context, source, checkState);
     // An error of this work must not end the checks.
     this.#runInBackground(async () => {
       await this.#context.publish();

@@ -8,7 +8,7 @@ import type { Json } from "../../model/index.ts";
 import { toStatusLine, omitUndefined, addTransitionTimes } from "../../status/index.ts";
 import type { IModuleSource, UntimedCondition } from "../../status/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
-import { allowsVersion, toApproval } from "../choose.ts";
+import { allowsVersion, toApproval } from "./choose.ts";
 import type { LockedModules } from "../locked-modules.ts";
 import type { SourceEntry } from "../source-list.ts";
 import type { CheckFindings, LockEntry, ModuleError, ModuleRequest, PendingUpdate } from "../types.ts";

@@ -3,10 +3,11 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { expect, it } from "vitest";
 
-import { Memo } from "../../../src/lib/index.ts";
+import type { KubeClient } from "../../../src/kube/index.ts";
 import { BlobStore } from "../../../src/module-sources/disk/blob-store.ts";
-import { fetchContent } from "../../../src/module-sources/fetch/fetch-content.ts";
+import { ContentFetcher } from "../../../src/module-sources/fetch/fetch-content.ts";
 import { moduleDir, registryLab, tempDir } from "../../registry/artifact/lab.ts";
+import { ManualClock } from "../../support/clock.ts";
 import { filesOf } from "../lab.ts";
 
 // docs/guides/module-sources.md, "Limits": what nothing names is deleted an hour later.
@@ -20,6 +21,11 @@ async function disk(switches: { readonly hasReferrers: boolean }) {
   const store = new BlobStore(dir, []);
   await store.prepareDirectories();
   const keys = lab.signers;
+  const client = {} as KubeClient;
+  const fetcher = new ContentFetcher(
+    { client, namespace: "ops", clock: new ManualClock(), env: {}, maxBytes: 1_000_000 },
+    store,
+  );
   const registry = { requestFromAny: (name: string, ask: (from: never) => unknown) => ask(from(name)) };
   const from = (name: string): never => lab.place(name).repository as never;
   return {
@@ -27,8 +33,7 @@ async function disk(switches: { readonly hasReferrers: boolean }) {
     store,
     add: async (version: string): Promise<string> => {
       const digest = await lab.push(version, { dir: moduleDir(filesOf(version)) });
-      const fetching = { store, keys, maxBytes: 1_000_000, now: 0, registry: registry as never };
-      await fetchContent(fetching, { name: "web", version, digest }, new Memo(1));
+      await fetcher.fetch({ name: "web", version, digest }, { keys, registry: registry as never });
       return digest;
     },
     verify: (digest: string) => store.verifyContent({ name: "web", version: undefined, digest }, keys),

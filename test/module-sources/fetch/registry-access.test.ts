@@ -3,12 +3,11 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 
 import type { KubeClient } from "../../../src/kube/index.ts";
-import { Memo } from "../../../src/lib/index.ts";
 import { describeProblem, ProblemError, type Problem } from "../../../src/model/index.ts";
 import { NotVerifiedError, RegistryError } from "../../../src/registry/index.ts";
 import { BlobStore } from "../../../src/module-sources/disk/blob-store.ts";
 import { RegistryAccess } from "../../../src/module-sources/fetch/registry-access.ts";
-import { fetchContent } from "../../../src/module-sources/fetch/fetch-content.ts";
+import { ContentFetcher } from "../../../src/module-sources/fetch/fetch-content.ts";
 import type { SourceSpec } from "../../../src/module-sources/types.ts";
 import { putBundle, putSimple, REPOSITORY } from "../../registry/artifact/forge.ts";
 import { hurried, keyPair, registryLab, tempDir, type Lab } from "../../registry/artifact/lab.ts";
@@ -58,13 +57,17 @@ async function registries(count: number) {
   const dir = tempDir();
   const store = new BlobStore(dir, []);
   await store.prepareDirectories();
-  const fetching = { store, maxBytes: 1_000_000, keys: first.signers, now: 0 };
+  const client = {} as KubeClient;
+  const options = { client, namespace: "ops", clock: hurried, env: {}, maxBytes: 1_000_000 };
   return {
     labs,
     digest,
     dir,
     fetch: (registry: RegistryAccess) =>
-      fetchContent({ ...fetching, registry }, { name: "web", version: "1.4.2", digest }, new Memo(10)),
+      new ContentFetcher(options, store).fetch(
+        { name: "web", version: "1.4.2", digest },
+        { registry, keys: first.signers },
+      ),
   };
 }
 

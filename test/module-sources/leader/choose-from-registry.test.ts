@@ -1,9 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import {
-  chooseFromRegistry,
-  type RegistryChoiceInput,
-} from "../../../src/module-sources/leader/choose-from-registry.ts";
+import { chooseFromRegistry, type RegistryChoiceInput } from "../../../src/module-sources/leader/choose.ts";
 import { RegistryError, type Repository } from "../../../src/registry/index.ts";
 import type { LockEntry, ModuleRequest } from "../../../src/module-sources/types.ts";
 import { registryLab, type Lab } from "../../registry/artifact/lab.ts";

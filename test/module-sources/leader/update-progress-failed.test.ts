@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import type { ModuleView } from "../../../src/state/index.ts";
-import { describeUpdateFailure } from "../../../src/module-sources/leader/update-progress.ts";
+import { describeRollback } from "../../../src/module-sources/leader/update-progress.ts";
 import type { LockEntry } from "../../../src/module-sources/types.ts";
 import { moduleView } from "../../status/views.ts";
 
@@ -38,12 +38,12 @@ it.each<[string, Case, "failed" | "not"]>([
     { entry: { ...ENTRY, isNew: true }, inForce: undefined },
     "failed",
   ],
-  ["the revision does not name its content, and the update has proven itself", { inForce: undefined }, "not"],
+  ["the revision does not name its content, and the update is good", { inForce: undefined }, "not"],
   ["the module still has the content before", { module: view("why", OLD) }, "not"],
   ["there is nothing before it", { entry: { ...NAMES, version: "1", digest: NEW, at: 0 } }, "not"],
   ["the module is not known", { module: "unknown" }, "not"],
 ])("an update has failed, or not: %s", (_, given, expected) => {
   const { entry, module, inForce } = { entry: ENTRY, module: view("why"), inForce: OLD, ...given };
-  const why = describeUpdateFailure(entry, module === "unknown" ? undefined : module, () => inForce);
+  const why = describeRollback(entry, module === "unknown" ? undefined : module, () => inForce);
   expect(why).toBe(expected === "failed" ? "why" : undefined);
 });

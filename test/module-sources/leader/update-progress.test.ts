@@ -1,11 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { ModuleView } from "../../../src/state/index.ts";
-import {
-  ApprovalObserver,
-  isProven,
-  describeBlockingUpdate,
-} from "../../../src/module-sources/leader/update-progress.ts";
+import { ApprovalObserver, hasBecomeGood } from "../../../src/module-sources/leader/update-progress.ts";
 import type { LockEntry } from "../../../src/module-sources/types.ts";
 import { finished, moduleView, T0 } from "../../status/views.ts";
 
@@ -36,7 +32,7 @@ function view(change: Partial<ModuleView> = {}, digest = DIGEST): ModuleView {
 const RUN = finished({ startedAt: T0 + 1000, finishedAt: T0 + 2000 });
 const SECONDS_LATER = T0 + 5000;
 
-describe("an update has proven itself", () => {
+describe("new content is good", () => {
   it.each<[string, ModuleView | undefined, number, boolean]>([
     ["when its run is over and the module Ready", view({ lastRun: RUN }), SECONDS_LATER, true],
     ["not before its run", view(), SECONDS_LATER, false],
@@ -68,36 +64,7 @@ describe("an update has proven itself", () => {
     ["after a minute in which nothing had to run", view(), T0 + 61_000, true],
     ["not without the module", undefined, T0 + 61_000, false],
   ])("%s", (...[, module, now, expected]) => {
-    expect(isProven(ENTRY, module, now)).toBe(expected);
-  });
-});
-
-describe("another update of the source", () => {
-  const { isNew: _, ...old } = ENTRY;
-  const lock = (change: Partial<LockEntry> = {}) =>
-    new Map<string, LockEntry>([
-      ["web", { ...ENTRY, ...change }],
-      ["db", old],
-      ["dns", old],
-    ]);
-  const before = (entries: ReadonlyMap<string, LockEntry>, module = "db", parallel = 1) =>
-    describeBlockingUpdate(entries, { module, source: "s", parallel });
-
-  it("waits while one is under way, which is named", () => {
-    expect(before(lock())).toBe("until the update of web to 1.5.0 has proven itself");
-    expect(before(new Map([["db", old]]))).toBeUndefined();
-  });
-
-  it("does not wait for itself, for another source, or for a module that is removed", () => {
-    expect(before(lock(), "web")).toBeUndefined();
-    expect(before(lock({ source: "t" }))).toBeUndefined();
-    expect(before(lock({ removed: true }))).toBeUndefined();
-  });
-
-  it("waits only beyond the number that may be under way", () => {
-    const two = new Map([...lock(), ["dns", ENTRY] as const]);
-    expect(before(two, "db", 3)).toBeUndefined();
-    expect(before(two, "db", 2)).toContain("has proven itself");
+    expect(hasBecomeGood(ENTRY, module, now)).toBe(expected);
   });
 });
 

@@ -1,11 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import {
-  toApproval,
-  parseVersionTags,
-  chooseContent,
-  serializeRequest,
-} from "../../src/module-sources/choose.ts";
+import { toApproval, parseVersionTags, chooseContent } from "../../../src/module-sources/leader/choose.ts";
+import { serializeRequest } from "../../../src/module-sources/leader/entry-marks.ts";
 import type {
   CandidateVersion,
   Choice,
@@ -13,8 +9,8 @@ import type {
   ResolvedCandidate,
   LockEntry,
   ModuleRequest,
-} from "../../src/module-sources/types.ts";
-import { isInRange, isOlderVersion } from "../../src/lib/index.ts";
+} from "../../../src/module-sources/types.ts";
+import { isInRange, isOlderVersion } from "../../../src/lib/index.ts";
 
 type Policy = NonNullable<ChoiceInput["update"]>;
 
