@@ -1,6 +1,6 @@
 export { CONFIRM_CRDS } from "./crds/breaking.ts";
 export { MAX_CRD_FILE_BYTES } from "./crds/read-crds.ts";
-export { CONFIRM_TAKEOVER, ExistingObjectsError } from "./objects/ownership.ts";
+export { CONFIRM_TAKEOVER, ExistingObjectsError } from "./objects/takeover.ts";
 export { applyOwnCrds, checkCrdFiles, ensureCrds } from "./crds/ensure-crds.ts";
 export { listOrphans, type OrphanFacts } from "./release/observed-releases.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
@@ -13,7 +13,8 @@ export { findApplyWarnings } from "./manifest/apply-warnings.ts";
 export { findFloatWarnings } from "./manifest/float-warnings.ts";
 export { findManifestWarnings } from "./manifest/manifest-problems.ts";
 export { MAX_RECORD_BYTES, findManifestProblems, computeRecordSize } from "./manifest/manifest-problems.ts";
-export { helmMetadata, readOwner, type Inspection, type RecordedObjects } from "./objects/live-objects.ts";
+export { helmMetadata, readOwner } from "./objects/live-objects.ts";
+export type { Inspection, RecordedObjects } from "./objects/recorded-objects.ts";
 export { readYamlMap, UnusableChartError } from "./chart/chart.ts";
 export { findFileProblems, isChartFault } from "./chart/file-problems.ts";
 export { listEnabledCrdFiles } from "./chart/sub-charts.ts";

@@ -23,7 +23,7 @@ import {
   type HookRun,
 } from "./objects/hook-objects.ts";
 import { explainImmutableFields } from "./objects/immutable-fields.ts";
-import { adoptExistingObjects, isExistingObjectError } from "./objects/ownership.ts";
+import { adoptExistingObjects, isExistingObjectError } from "./objects/takeover.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
 import { deleteLeftObjects } from "./objects/left-objects.ts";
 import { retainBeforeUpgrade } from "./objects/retain.ts";

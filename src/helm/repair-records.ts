@@ -7,8 +7,9 @@ import { UNKNOWN_KIND } from "./binary/helm.ts";
 import { INVALID_OBJECT, resourceName, type ObjectRef } from "./manifest/manifest.ts";
 import { forgetGoneKinds, moveManagedFields } from "./objects/gone-kinds.ts";
 import { claimRemainingHookObjects } from "./objects/hook-objects.ts";
-import { RecordedObjects } from "./objects/live-objects.ts";
-import { MAX_LOGGED_OBJECTS, MAX_PARALLEL_REQUESTS } from "./objects/ownership.ts";
+import { MAX_PARALLEL_REQUESTS } from "./objects/live-objects.ts";
+import { RecordedObjects } from "./objects/recorded-objects.ts";
+import { MAX_LOGGED_OBJECTS } from "./objects/takeover.ts";
 import {
   findComparedRevisions,
   isPendingStatus,

@@ -6,6 +6,7 @@
 import { HELM, moveFields, splitFields, type FieldSplit } from "../../drift/index.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, mergePatch, type KubeClient } from "../../kube/index.ts";
 import { objectOf, type JsonObject } from "../../model/index.ts";
+import { readOwner } from "../objects/live-objects.ts";
 import { crdName } from "./crd.ts";
 
 interface Tools {
@@ -20,8 +21,8 @@ const OWN_ENTRY = { manager: FIELD_MANAGER, apiVersion: "apiextensions.k8s.io/v1
  * stays if the definition has none. Returns whether there were any. Throws ApiError, ConnectionError.
  */
 export function takeOverFromHelm(installed: JsonObject, tools: Tools): Promise<boolean> {
-  const { annotations } = objectOf(installed["metadata"]);
-  if ("meta.helm.sh/release-name" in objectOf(annotations)) return Promise.resolve(false);
+  const annotations = objectOf(objectOf(installed["metadata"])["annotations"]) as Record<string, string>;
+  if (readOwner(annotations, "") !== undefined) return Promise.resolve(false);
   return takeOver(installed, tools, ({ manager, fieldsV1 }) => {
     const fields = objectOf(fieldsV1);
     const { moved, kept } = splitConversion(fields);

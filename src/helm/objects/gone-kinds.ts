@@ -11,8 +11,7 @@ import { withServedVersions } from "../manifest/edit-manifest.ts";
 import { kindKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
 import type { Reconciler } from "../types.ts";
-import { readOtherOwner } from "./live-objects.ts";
-import { MAX_PARALLEL_REQUESTS } from "./ownership.ts";
+import { findOtherOwner, MAX_PARALLEL_REQUESTS, readOwner, locateObject } from "./live-objects.ts";
 
 interface RecordsOfRelease {
   readonly release: string;
@@ -93,19 +92,20 @@ interface FieldsMove {
  * missing or belongs to another release.
  */
 export async function moveManagedFields(
-  { client, discovery, namespace }: Reconciler,
+  tools: Reconciler,
   object: ObjectRef,
   { from, release, signal }: FieldsMove,
 ): Promise<boolean> {
-  const { apiVersion, kind, name } = object;
-  const resource = await discovery.resolve(kind, apiVersion);
-  if (resource === undefined) return false;
-  const target = { resource, namespace: object.namespace ?? namespace, name };
+  const { client, namespace } = tools;
+  const target = await locateObject(tools, object);
+  if (target === undefined) return false;
   const found = await getMetadata(client, target, { signal }).catch(ignoreNotFound);
   const { managedFields, annotations, resourceVersion } = objectOf(found?.["metadata"]);
-  const owner = readOtherOwner(objectOf(annotations) as Record<string, string>, { release, namespace });
+  const owner = readOwner(objectOf(annotations) as Record<string, string>, namespace);
+  const isForeign = findOtherOwner(owner, { release, namespace }) !== undefined;
   const entries = objectsIn(managedFields);
-  if (owner !== undefined || entries.every((entry) => entry["apiVersion"] !== from)) return false;
+  if (isForeign || entries.every((entry) => entry["apiVersion"] !== from)) return false;
+  const { apiVersion } = object;
   const moved = entries.map((entry) => (entry["apiVersion"] === from ? { ...entry, apiVersion } : entry));
   const metadata = { resourceVersion, managedFields: moved };
   await mergePatch(client, target, { body: { metadata }, signal }).catch(ignoreNotFound);

@@ -8,7 +8,6 @@ import { apiGroupOf, ignoreNotFound, remove } from "../../kube/index.ts";
 import { listNames, sleep } from "../../lib/index.ts";
 import { BrokenRecordError, HookObjectError, type HelmError } from "../binary/helm-errors.ts";
 import type { Reconciler } from "../types.ts";
-import type { Owner } from "./live-objects.ts";
 import {
   parseDocuments,
   listHookObjects,
@@ -20,15 +19,13 @@ import {
 } from "../manifest/manifest.ts";
 import type { HookRecord, ReleaseRecord } from "../release/record.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
+import { claimObject, readLiveObject, readLiveObjects, type LiveObject, type Owner } from "./live-objects.ts";
 import {
-  claimObject,
   describeWithOwner,
-  readLiveObject,
-  readLiveObjects,
   MAX_LOGGED_OBJECTS,
   requireTakeoverConsent,
-} from "./ownership.ts";
-import type { LiveObject, TakeoverRequest } from "./ownership.ts";
+  type TakeoverRequest,
+} from "./takeover.ts";
 
 /** The operation of helm, and the hooks of the chart, rendered or stored. */
 export interface HookRun {

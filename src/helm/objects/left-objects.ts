@@ -7,7 +7,7 @@ import { ignoreNotFound, remove } from "../../kube/index.ts";
 import { mapInParallel, oneLine } from "../../lib/index.ts";
 import { resourceKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import type { Reconciler } from "../types.ts";
-import { hasKeepPolicy, MAX_PARALLEL_REQUESTS, readLiveObject } from "./ownership.ts";
+import { hasKeepPolicy, isSameOwner, MAX_PARALLEL_REQUESTS, readLiveObject } from "./live-objects.ts";
 
 /**
  * Call it after a success of helm: deletes those of the `recorded` objects, which `retainBeforeUpgrade` has returned, that the installed
@@ -45,8 +45,8 @@ async function deleteIfLeft(
   const fields = { release, object: resourceName(object) };
   try {
     const live = await readLiveObject(tools, object, signal);
-    const isOwn = live?.owner?.release === release && live.owner.namespace === tools.namespace;
-    if (!isOwn || live.isTerminating || hasKeepPolicy(live)) return;
+    const isOwn = isSameOwner(live?.owner, { release, namespace: tools.namespace });
+    if (live === undefined || !isOwn || live.isTerminating || hasKeepPolicy(live)) return;
     const { uid } = live;
     await remove(tools.client, live.target, { preconditions: { uid }, signal }).catch(ignoreNotFound);
     tools.logger.warn("An object that helm left is deleted", fields);

@@ -4,7 +4,7 @@ import { exponentialDelay, mapInParallel, type Clock } from "../../lib/index.ts"
 import { Loop } from "../../runtime/index.ts";
 import { namespacedKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseCheckTools } from "../types.ts";
-import { MAX_PARALLEL_REQUESTS, readLiveObject } from "./ownership.ts";
+import { MAX_PARALLEL_REQUESTS, readLiveObject } from "./live-objects.ts";
 
 /** At most so many objects of a release are checked. */
 const MAX_OBJECTS = 500;

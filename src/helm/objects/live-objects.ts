@@ -1,49 +1,14 @@
 /**
- * The live objects of a release: annotated and written as helm does it, and compared with the record of the release, helm's Secret. The
- * annotations of helm name the release that owns an object.
+ * The live objects of a release: which release owns them by the annotations of helm, their metadata, and how helm writes them. Helm refuses
+ * to change an object that is not annotated with its release.
  */
 
-import {
-  areListsApplied,
-  compareObjects,
-  describeDuplicateItems,
-  digestFieldManagers,
-  findDuplicateItems,
-  findReplacedItems,
-  HELM,
-  mayBeAutoscaled,
-  moveFields,
-  splitReplacedItems,
-  withoutDirectives,
-  withoutFields,
-  withoutReplacedItems,
-  type Comparison,
-  type DuplicateItems,
-  type FieldManagers,
-  type ReplacedItems,
-} from "../../drift/index.ts";
-import {
-  ApiError,
-  serverSideApply,
-  create,
-  get,
-  ignoreNotFound,
-  apiGroupOf,
-  isForbidden,
-  isNotFound,
-  mergePatch,
-  pathOf,
-} from "../../kube/index.ts";
-import type { KubeClient, Target } from "../../kube/index.ts";
-import {
-  isJsonObject,
-  objectOf,
-  type DriftIgnore,
-  type JsonObject,
-  objectsIn,
-  asString,
-} from "../../model/index.ts";
-import { indexLastingObjects, namespacedKey, parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
+import { HELM, moveFields, splitReplacedItems, type ReplacedItems } from "../../drift/index.ts";
+import { create, get, getMetadata, ignoreNotFound, isNotFound, mergePatch } from "../../kube/index.ts";
+import { serverSideApply, type Resource, type Target, type WatchedObject } from "../../kube/index.ts";
+import { mapInParallel, oneLine } from "../../lib/index.ts";
+import { asString, objectOf, type JsonObject } from "../../model/index.ts";
+import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseCheckTools } from "../types.ts";
 
 /** Annotations that helm puts on each object of a release. */
@@ -77,16 +42,129 @@ export function readOwner(
     : { release, namespace: annotations[OWNER_ANNOTATIONS.namespace] ?? namespace };
 }
 
+/** Whether an object with this owner belongs to the release `self`. */
+export function isSameOwner(owner: Owner | undefined, self: Owner): boolean {
+  return owner?.release === self.release && owner.namespace === self.namespace;
+}
+
+/** The owner of an object if it is another release than `self`, which must then not change the object; otherwise undefined. */
+export function findOtherOwner(owner: Owner | undefined, self: Owner): Owner | undefined {
+  return isSameOwner(owner, self) ? undefined : owner;
+}
+
+/** Annotation with which helm does not delete an object. helm looks for it in manifests and, in upgrades, on live objects. */
+export const RESOURCE_POLICY = "helm.sh/resource-policy";
+export const KEEP = "keep";
+
+export const MAX_PARALLEL_REQUESTS = 8;
+
+/** Where the API server has an object. */
+interface ObjectTarget extends Target {
+  readonly resource: Resource;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Finds where the API server has an object, by discovery; undefined if it does not serve the kind. */
+export async function locateObject(
+  { discovery, namespace }: Pick<ReleaseCheckTools, "discovery" | "namespace">,
+  ref: ObjectRef,
+): Promise<ObjectTarget | undefined> {
+  const resource = await discovery.resolve(ref.kind, ref.apiVersion);
+  return resource && { resource, namespace: ref.namespace ?? namespace, name: ref.name };
+}
+
+export interface LiveObject {
+  readonly ref: ObjectRef;
+  readonly target: ObjectTarget;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly owner: Owner | undefined;
+  readonly finalizers: readonly string[];
+  readonly isTerminating: boolean;
+}
+
+/** Reads the metadata of an object, to find out which release owns it; undefined where it does not exist. Throws an Error that names the object. */
+export async function readLiveObject(
+  tools: ReleaseCheckTools,
+  ref: ObjectRef,
+  signal: AbortSignal | undefined,
+): Promise<LiveObject | undefined> {
+  try {
+    const target = await locateObject(tools, ref);
+    // Objects of a kind without `get`, such as SubjectAccessReview, are not stored.
+    if (target?.resource.verbs.includes("get") !== true) return undefined;
+    const { metadata } = await getMetadata<WatchedObject>(tools.client, target, { signal });
+    const labels = objectOf(metadata["labels"]) as Record<string, string>;
+    const annotations = objectOf(metadata["annotations"]) as Record<string, string>;
+    const owner = readOwner(annotations, tools.namespace);
+    const { uid = "", resourceVersion = "" } = metadata;
+    const finalizers = metadata["finalizers"];
+    return {
+      ref,
+      target,
+      uid,
+      resourceVersion,
+      labels,
+      annotations,
+      owner,
+      finalizers: Array.isArray(finalizers) ? finalizers.map(String) : [],
+      isTerminating: metadata["deletionTimestamp"] !== undefined,
+    };
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (isNotFound(error)) return undefined;
+    throw new Error(`cannot determine the owner of ${resourceName(ref)}: ${oneLine(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Reads the metadata of several objects with a few parallel requests; missing objects are left out. */
+export async function readLiveObjects(
+  tools: ReleaseCheckTools,
+  refs: readonly ObjectRef[],
+  signal: AbortSignal | undefined,
+): Promise<LiveObject[]> {
+  const found = await mapInParallel(MAX_PARALLEL_REQUESTS, refs, (ref) => readLiveObject(tools, ref, signal));
+  return found.filter((each) => each !== undefined);
+}
+
+interface ClaimOptions {
+  readonly release: string;
+  /** Annotates the object with the resource policy `keep`, so that it outlives the release. */
+  readonly keep?: boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
 /**
- * The owner of an object if it is another release than `self`, which must then not change the object. Undefined if it is `self`, or if
- * the object has no owner.
+ * Marks an object as owned by a release, with the labels and annotations that helm requires before it changes an existing
+ * object. With `keep`, helm does not delete it with the release. Throws ApiError if an object with another uid has replaced it.
  */
-export function readOtherOwner(
-  annotations: Readonly<Record<string, string>>,
-  self: Owner,
-): Owner | undefined {
-  const owner = readOwner(annotations, self.namespace);
-  return owner?.release === self.release && owner.namespace === self.namespace ? undefined : owner;
+export async function claimObject(
+  tools: ReleaseCheckTools,
+  object: LiveObject,
+  how: ClaimOptions,
+): Promise<void> {
+  const { labels, annotations } = helmMetadata(how.release, tools.namespace);
+  const keep = how.keep === true ? { [RESOURCE_POLICY]: KEEP } : {};
+  const metadata = { uid: object.uid, labels, annotations: { ...annotations, ...keep } };
+  await mergePatch(tools.client, object.target, { body: { metadata }, signal: how.signal });
+}
+
+/** Whether an object has the policy `keep`, with which helm does not delete it. */
+export function hasKeepPolicy({ annotations }: LiveObject): boolean {
+  return annotations[RESOURCE_POLICY]?.trim() === KEEP;
+}
+
+/** Whether an object has the label and the annotations by which helm recognizes an object of a release. */
+export function isMarked({ labels, annotations }: LiveObject, { release, namespace }: Owner): boolean {
+  const marks = helmMetadata(release, namespace);
+  const has = (found: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>>): boolean =>
+    Object.entries(wanted).every(([key, value]) => found[key] === value);
+  return has(labels, marks.labels) && has(annotations, marks.annotations);
 }
 
 /** Options to write objects as helm does; no validation, because the server has accepted the chart before. */
@@ -106,7 +184,7 @@ export function withHelmMetadata(body: JsonObject, release: string, namespace: s
   };
 }
 
-interface CallOptions {
+export interface CallOptions {
   readonly signal: AbortSignal;
   readonly timeoutMs?: number;
 }
@@ -121,11 +199,10 @@ export class LiveObjectClient {
     this.#target = target;
   }
 
-  /** Finds the resource of the object's kind by discovery; undefined if the server does not serve the kind. */
+  /** Finds the object as `locateObject`. */
   static async resolve(tools: ReleaseCheckTools, object: ObjectRef): Promise<LiveObjectClient | undefined> {
-    const { apiVersion, kind, name, namespace = tools.namespace } = object;
-    const resource = await tools.discovery.resolve(kind, apiVersion);
-    return resource && new LiveObjectClient(tools.client, { resource, namespace, name });
+    const target = await locateObject(tools, object);
+    return target && new LiveObjectClient(tools.client, target);
   }
 
   /** Reads the live object; undefined where it does not exist. */
@@ -157,184 +234,5 @@ export class LiveObjectClient {
   create(body: JsonObject, call: CallOptions): Promise<JsonObject> {
     const { resource, namespace } = this.#target;
     return create(this.#client, { resource, namespace }, { ...HELM_WRITE_OPTIONS, ...call, body });
-  }
-}
-
-export interface Inspection extends Comparison {
-  /** The field managers at the time of the comparison. */
-  readonly fieldManagers: FieldManagers;
-  /** Parts of the object that are neither compared nor repaired, with the reason. */
-  readonly notCompared: string | undefined;
-  /** Writes the object back as recorded, without ignored fields; returns the field managers after that. Throws as `inspect`. */
-  readonly repair: () => Promise<FieldManagers>;
-}
-
-const REQUEST_TIMEOUT_MS = 10_000;
-
-/** Most lists with duplicate keys that are left out: the server may name only some of them at once. */
-const MAX_LEFT_OUT = 10;
-
-interface TriedApply {
-  readonly applied: JsonObject;
-  /** The recorded object without the lists with duplicate keys. */
-  readonly recorded: JsonObject;
-  readonly replaced: readonly ReplacedItems[];
-  readonly duplicates: readonly DuplicateItems[];
-}
-
-/**
- * Tries what an apply of a recorded object makes of the live one. If the server refuses it, because others have changed keys of list items,
- * tries it without these items (`replaced`); because of lists with duplicate keys, without these lists (`duplicates`); because of directives for
- * client-side apply, without these. Throws ApiError, ConnectionError.
- */
-async function tryApply(
-  served: LiveObjectClient,
-  {
-    live,
-    recorded,
-    duplicates = [],
-  }: { readonly live: JsonObject } & Pick<TriedApply, "recorded"> & Partial<Pick<TriedApply, "duplicates">>,
-  call: CallOptions,
-): Promise<TriedApply> {
-  const dryRun = { ...call, dryRun: true };
-  try {
-    return { applied: await served.apply(recorded, dryRun), recorded, replaced: [], duplicates };
-  } catch (error) {
-    const plain = error instanceof ApiError ? withoutDirectives(recorded) : undefined;
-    if (plain !== undefined) return tryApply(served, { live, recorded: plain, duplicates }, call);
-    const found = error instanceof ApiError ? findDuplicateItems(error.message) : [];
-    if (found.length > 0 && duplicates.length < MAX_LEFT_OUT) {
-      const rest = withoutFields(
-        recorded,
-        found.map(({ path }) => path),
-      );
-      return tryApply(served, { live, recorded: rest, duplicates: [...duplicates, ...found] }, call);
-    }
-    const isInvalid = error instanceof ApiError && error.status === 422;
-    const replaced = isInvalid ? findReplacedItems(live, recorded) : [];
-    if (replaced.length === 0) throw error;
-    const applied = await served.apply(withoutReplacedItems(recorded, replaced), dryRun);
-    return { applied, recorded, replaced, duplicates };
-  }
-}
-
-/** The objects in the record of one release (helm's Secret), to compare them with the live objects. Leaves out objects that may delete themselves. */
-export class RecordedObjects {
-  readonly #tools: ReleaseCheckTools;
-  readonly #release: string;
-  readonly #recordedByKey: ReturnType<typeof indexLastingObjects>;
-
-  constructor(tools: ReleaseCheckTools, release: string, manifest: string) {
-    this.#tools = tools;
-    this.#release = release;
-    this.#recordedByKey = indexLastingObjects(parseDocuments(manifest), tools.namespace);
-  }
-
-  /**
-   * Compares a live object with the record, and changes nothing: a dry-run apply of the recorded object shows what the server would make of
-   * it, defaults and admission included. The result can repair the object: it writes the recorded object, without the fields that `ignore`
-   * excludes. Returns undefined if the object does not exist, is being deleted, belongs to another release, or is not in the record. Throws
-   * ApiError, ConnectionError, DepthError.
-   */
-  async inspect(
-    object: ObjectRef,
-    { ignore, signal }: { readonly ignore: readonly DriftIgnore[]; readonly signal: AbortSignal },
-  ): Promise<Inspection | undefined> {
-    const body = this.#recordedByKey.get(namespacedKey(this.#tools.namespace, object))?.body;
-    const served = await LiveObjectClient.resolve(this.#tools, object);
-    if (served === undefined || body === undefined) return undefined;
-    const call = { signal, timeoutMs: REQUEST_TIMEOUT_MS };
-    const live = await served.get(call);
-    if (live === undefined || !this.#belongsToRelease(live)) return undefined;
-    const helmObject = this.#toHelmObject(body, live);
-    const encoded = withEncodedData(helmObject);
-    const tried = await tryApply(served, { live, recorded: encoded }, call);
-    const { duplicates } = tried;
-    // A Secret is applied with its `stringData`, as the chart has it.
-    const recorded = tried.recorded === encoded ? helmObject : tried.recorded;
-    const isAutoscaled = mayBeAutoscaled(live) && (await hasAutoscaler(this.#tools.client, live, call));
-    const comparison = compareObjects(live, tried.applied, { ignore, isAutoscaled, ...tried });
-    const { ignored, replaced } = comparison;
-    const ignoredItems = tried.replaced.filter((each) => !replaced.includes(each));
-    const isWhole = ignored.length === 0 && ignoredItems.length === 0;
-    const repaired = isWhole
-      ? recorded
-      : withoutReplacedItems(withoutFields(withEncodedData(recorded), ignored), ignoredItems);
-    return {
-      ...comparison,
-      fieldManagers: digestFieldManagers(live),
-      notCompared: duplicates.length === 0 ? undefined : describeDuplicateItems(duplicates),
-      repair: async () => {
-        if (areListsApplied(live, duplicates))
-          throw new Error(`it cannot be repaired without ${describeDuplicateItems(duplicates)}`);
-        const { metadata } = await served.takeItems(live, replaced, call);
-        const { resourceVersion } = objectOf(metadata);
-        // Optimistic concurrency: a slow repair must not overwrite a later write of a run.
-        return digestFieldManagers(await served.apply(withMetadata(repaired, { resourceVersion }), call));
-      },
-    };
-  }
-
-  /** Whether a live object belongs to this release and is not being deleted. */
-  #belongsToRelease(live: JsonObject): boolean {
-    const { deletionTimestamp, annotations } = objectOf(live["metadata"]);
-    const self = { release: this.#release, namespace: this.#tools.namespace };
-    const otherOwner = readOtherOwner(objectOf(annotations) as Record<string, string>, self);
-    return deletionTimestamp === undefined && otherOwner === undefined;
-  }
-
-  /**
-   * The recorded object as helm writes it, with the uid of the live one: the server refuses a write to an object that was deleted
-   * meanwhile instead of creating it again.
-   */
-  #toHelmObject(body: JsonObject, live: JsonObject): JsonObject {
-    const { status: _, ...rest } = withHelmMetadata(body, this.#release, this.#tools.namespace);
-    return withMetadata(rest, { uid: objectOf(live["metadata"])["uid"] });
-  }
-}
-
-function withMetadata(body: JsonObject, more: JsonObject): JsonObject {
-  return { ...body, metadata: { ...objectOf(body["metadata"]), ...more } };
-}
-
-/** Converts `stringData` of a Secret to `data`, as the server does, because live Secrets have only `data`, with which paths are compared. */
-function withEncodedData(body: JsonObject): JsonObject {
-  const { stringData, ...rest } = body;
-  if (body["kind"] !== "Secret" || !isJsonObject(stringData)) return body;
-  const encoded = Object.entries(stringData).map(([key, text]) => [
-    key,
-    Buffer.from(typeof text === "string" ? text : "").toString("base64"),
-  ]);
-  return { ...rest, data: { ...objectOf(rest["data"]), ...(Object.fromEntries(encoded) as JsonObject) } };
-}
-
-const AUTOSCALERS = {
-  group: "autoscaling",
-  version: "v2",
-  plural: "horizontalpodautoscalers",
-  namespaced: true,
-} as const;
-
-/**
- * Whether a HorizontalPodAutoscaler targets an object, so that its number of replicas is no drift. True also if the operator
- * may not list autoscalers: then the replicas are left alone. One request. Throws ApiError, ConnectionError.
- */
-async function hasAutoscaler(client: KubeClient, object: JsonObject, call: CallOptions): Promise<boolean> {
-  const { name, namespace } = objectOf(object["metadata"]);
-  const group = apiGroupOf(asString(object["apiVersion"]) ?? "");
-  const path = pathOf(AUTOSCALERS, { namespace: asString(namespace) });
-  try {
-    const list = await client.json<JsonObject>({ ...call, path });
-    return objectsIn(list["items"]).some((each) => {
-      const target = objectOf(objectOf(each["spec"])["scaleTargetRef"]);
-      // Without the version, because an autoscaler may name another one than the chart.
-      const isSameKind =
-        target["kind"] === object["kind"] && apiGroupOf(asString(target["apiVersion"]) ?? "") === group;
-      return isSameKind && target["name"] === name;
-    });
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    if (isForbidden(error)) return true;
-    throw error;
   }
 }

@@ -19,17 +19,17 @@ import { findComparedRevisions, type ReleaseMeta } from "../release/revisions.ts
 import type { Reconciler } from "../types.ts";
 import { forgetGoneKinds } from "./gone-kinds.ts";
 import { refuseHookReplacements } from "./hook-objects.ts";
-import { readOtherOwner } from "./live-objects.ts";
 import {
-  MAX_PARALLEL_REQUESTS,
   claimObject,
+  findOtherOwner,
   hasKeepPolicy,
   isMarked,
   KEEP,
+  MAX_PARALLEL_REQUESTS,
   readLiveObject,
-  mayChangeObject,
   RESOURCE_POLICY,
-} from "./ownership.ts";
+} from "./live-objects.ts";
+import { mayChangeObject } from "./takeover.ts";
 
 /**
  * Call it before a release is uninstalled: retains objects, and refuses a removal whose hooks would replace objects of others. Throws
@@ -107,7 +107,7 @@ async function retainObjects(tools: Reconciler, meta: ReleaseMeta, check: Retent
   async function explainRetention(object: ObjectRef): Promise<string | undefined> {
     const live = await readLiveObject(tools, object, check.signal);
     const self = { release: meta.name, namespace: tools.namespace };
-    const owner = live && readOtherOwner(live.annotations, self);
+    const owner = findOtherOwner(live?.owner, self);
     const pendingOwner = pendingOwners.get(namespacedKey(tools.namespace, object));
     if (pendingOwner !== undefined && (await mayChangeObject(tools, pendingOwner, live))) {
       // An object that another release has adopted already is not taken from it.

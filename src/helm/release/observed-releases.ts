@@ -7,7 +7,7 @@ import { mapInParallel, oneLine, type Logger } from "../../lib/index.ts";
 import type { Module, Tree } from "../../model/index.ts";
 import { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } from "../adoption.ts";
 import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
-import { MAX_PARALLEL_REQUESTS } from "../objects/ownership.ts";
+import { MAX_PARALLEL_REQUESTS } from "../objects/live-objects.ts";
 import type { Release } from "../types.ts";
 import type { ReleaseMove } from "./moves.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";

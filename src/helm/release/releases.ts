@@ -14,7 +14,7 @@ import type { CrdRequest, CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
 import { collectFacts } from "../decide.ts";
 import { withHookWatch, type HelmRun, type OnWait } from "../hook-watch.ts";
-import { RecordedObjects } from "../objects/live-objects.ts";
+import { RecordedObjects } from "../objects/recorded-objects.ts";
 import { restoreObjects } from "../objects/restore-objects.ts";
 import { diffManifests } from "../manifest/manifest.ts";
 import { diffCrds, diffRelease, previewRelease, type Preview } from "../preview.ts";

@@ -14,7 +14,7 @@ import { oneLine, mapInParallel } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { createNamespaceAdder } from "../manifest/edit-manifest.ts";
 import { parseDocuments, listObjectRefs } from "../manifest/manifest.ts";
-import { MAX_PARALLEL_REQUESTS, claimObject, readLiveObjects } from "../objects/ownership.ts";
+import { MAX_PARALLEL_REQUESTS, claimObject, isSameOwner, readLiveObjects } from "../objects/live-objects.ts";
 import { UndecidedMoveError } from "./moves.ts";
 import { changeEncodedRecord, readEncodedRecord, secretRef, withSecretInError } from "./record.ts";
 import { findComparedRevisions, isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
@@ -210,7 +210,7 @@ async function claimObjects(
       listObjectRefs(parseDocuments(manifest)),
       signal,
     );
-    const ownedByRelease = live.filter(({ owner }) => owner?.release === release && owner.namespace === from);
+    const ownedByRelease = live.filter(({ owner }) => isSameOwner(owner, { release, namespace: from }));
     await mapInParallel(MAX_PARALLEL_REQUESTS, ownedByRelease, (object) =>
       claimObject({ ...tools, namespace: to }, object, { release, signal }).catch(ignoreNotFound),
     );

@@ -1,16 +1,13 @@
 /**
- * Existing objects that a chart contains: which release owns them by helm's annotations, and which of them a release adopts
- * (docs/guides/running.md, "Taking over"). helm refuses to install or upgrade over an object that is not annotated with its release.
+ * Existing objects that a chart contains, and which of them a release adopts (docs/guides/running.md, "Taking over"). helm refuses to
+ * install or upgrade over an object that is not annotated with its release.
  */
 
-import { annotateCommand, findMissingPermissions, getMetadata, isNotFound } from "../../kube/index.ts";
-import { MANAGED_BY_OPERATOR, mergePatch, type Target, type WatchedObject } from "../../kube/index.ts";
-import { confirmationToken, mapInParallel, oneLine } from "../../lib/index.ts";
-import { objectOf, type Question } from "../../model/index.ts";
+import { annotateCommand, findMissingPermissions, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
+import { confirmationToken, oneLine } from "../../lib/index.ts";
+import type { Question } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeOptions } from "../binary/helm.ts";
-import type { ReleaseCheckTools, Reconciler, ReconcileRequest, Reconciliation } from "../types.ts";
-import { helmMetadata, readOwner, type Owner } from "./live-objects.ts";
 import {
   parseDocuments,
   parseHookEvents,
@@ -20,15 +17,13 @@ import {
   type ObjectRef,
 } from "../manifest/manifest.ts";
 import { renderManifestsFromCopy } from "../rendering.ts";
-
-/** Annotation with which helm does not delete an object. helm looks for it in manifests and, in upgrades, on live objects. */
-export const RESOURCE_POLICY = "helm.sh/resource-policy";
-export const KEEP = "keep";
+import type { Reconciler, ReconcileRequest, Reconciliation } from "../types.ts";
+import { claimObject, isMarked, isSameOwner, readLiveObjects } from "./live-objects.ts";
+import type { LiveObject, Owner } from "./live-objects.ts";
 
 /** Annotation of the AddonModule that confirms the adoption of existing objects once, by their token. */
 export const CONFIRM_TAKEOVER = "addon-operator.io/confirm-takeover";
 
-export const MAX_PARALLEL_REQUESTS = 8;
 export const MAX_LOGGED_OBJECTS = 20;
 /** Limits the names in a message, so that the remedy after them is not cut off. */
 const MAX_NAMES_LENGTH = 200;
@@ -68,94 +63,10 @@ function joinNames([first = "", ...others]: readonly string[]): string {
   return text;
 }
 
-export interface LiveObject {
-  readonly ref: ObjectRef;
-  readonly target: Target;
-  readonly uid: string;
-  readonly resourceVersion: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-  readonly owner: Owner | undefined;
-  readonly finalizers: readonly string[];
-  readonly isTerminating: boolean;
-}
-
-/** Reads the metadata of an object, to find out which release owns it; undefined where it does not exist. Throws an Error that names the object. */
-export async function readLiveObject(
-  { client, discovery, namespace }: ReleaseCheckTools,
-  ref: ObjectRef,
-  signal: AbortSignal | undefined,
-): Promise<LiveObject | undefined> {
-  try {
-    const resource = await discovery.resolve(ref.kind, ref.apiVersion);
-    // Objects of a kind without `get`, such as SubjectAccessReview, are not stored.
-    if (resource?.verbs.includes("get") !== true) return undefined;
-    const target = { resource, namespace: ref.namespace ?? namespace, name: ref.name };
-    const { metadata } = await getMetadata<WatchedObject>(client, target, { signal });
-    const labels = objectOf(metadata["labels"]) as Record<string, string>;
-    const annotations = objectOf(metadata["annotations"]) as Record<string, string>;
-    const owner = readOwner(annotations, namespace);
-    const { uid = "", resourceVersion = "" } = metadata;
-    const finalizers = metadata["finalizers"];
-    return {
-      ref,
-      target,
-      uid,
-      resourceVersion,
-      labels,
-      annotations,
-      owner,
-      finalizers: Array.isArray(finalizers) ? finalizers.map(String) : [],
-      isTerminating: metadata["deletionTimestamp"] !== undefined,
-    };
-  } catch (error) {
-    signal?.throwIfAborted();
-    if (isNotFound(error)) return undefined;
-    throw new Error(`cannot determine the owner of ${resourceName(ref)}: ${oneLine(error)}`, {
-      cause: error,
-    });
-  }
-}
-
 /** A release that adopts objects, with the confirmation of a user. */
 export type TakeoverRequest = Pick<ReconcileRequest, "confirmedTakeover"> & {
   readonly module: Pick<ReconcileRequest["module"], "name" | "helm">;
 };
-
-interface ClaimOptions {
-  readonly release: string;
-  /** Annotates the object with the resource policy `keep`, so that it outlives the release. */
-  readonly keep?: boolean;
-  readonly signal: AbortSignal | undefined;
-}
-
-/**
- * Marks an object as owned by a release, with the labels and annotations that helm requires before it changes an existing
- * object. With `keep`, helm does not delete it with the release. Throws ApiError if an object with another uid has replaced it.
- */
-export async function claimObject(
-  tools: ReleaseCheckTools,
-  object: LiveObject,
-  how: ClaimOptions,
-): Promise<void> {
-  const { labels, annotations } = helmMetadata(how.release, tools.namespace);
-  const keep = how.keep === true ? { [RESOURCE_POLICY]: KEEP } : {};
-  const metadata = { uid: object.uid, labels, annotations: { ...annotations, ...keep } };
-  await mergePatch(tools.client, object.target, { body: { metadata }, signal: how.signal });
-}
-
-/** Whether an object has the policy `keep`, with which helm does not delete it. */
-export function hasKeepPolicy({ annotations }: LiveObject): boolean {
-  return annotations[RESOURCE_POLICY]?.trim() === KEEP;
-}
-
-/** Whether an object has the label and the annotations by which helm recognizes an object of a release. */
-export function isMarked({ labels, annotations }: LiveObject, { release, namespace }: Owner): boolean {
-  const marks = helmMetadata(release, namespace);
-  const has = (found: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>>): boolean =>
-    Object.entries(wanted).every(([key, value]) => found[key] === value);
-  return has(labels, marks.labels) && has(annotations, marks.annotations);
-}
 
 /**
  * Whether a module has the permission to change an object: without it, the object must not be handed over to the module's release. Always
@@ -168,7 +79,7 @@ export async function mayChangeObject(
 ): Promise<boolean> {
   const { client, hasServiceAccount } = getIdentity(module);
   if (!hasServiceAccount || live === undefined) return true;
-  const { resource, namespace = "", name = "" } = live.target;
+  const { resource, namespace, name } = live.target;
   const { group, plural, namespaced } = resource;
   const permission = { verb: "patch", group, resource: plural, namespace: namespaced ? namespace : "", name };
   if ((await findMissingPermissions(client, [permission])).length === 0) return true;
@@ -243,28 +154,8 @@ async function findUnownedObjects(
   const withoutHooks = documents.filter((document) => parseHookEvents(document) === undefined);
   const isNew = (ref: ObjectRef): boolean => !recordedKeys.has(namespacedKey(tools.namespace, ref));
   const refs = listObjectRefs(withoutHooks).filter(isNew);
-  const marks = helmMetadata(request.module.name, tools.namespace);
-  return (await readLiveObjects(tools, refs, request.signal)).filter((each) => !hasHelmMetadata(each, marks));
-}
-
-/** Reads the metadata of several objects with a few parallel requests; missing objects are left out. */
-export async function readLiveObjects(
-  tools: ReleaseCheckTools,
-  refs: readonly ObjectRef[],
-  signal: AbortSignal | undefined,
-): Promise<LiveObject[]> {
-  const found = await mapInParallel(MAX_PARALLEL_REQUESTS, refs, (ref) => readLiveObject(tools, ref, signal));
-  return found.filter((each) => each !== undefined);
-}
-
-/** Whether an object has all labels and annotations that helm expects. */
-function hasHelmMetadata(
-  { labels, annotations }: LiveObject,
-  marks: ReturnType<typeof helmMetadata>,
-): boolean {
-  const includesAll = (present: Readonly<Record<string, string>>, expected: object): boolean =>
-    Object.entries(expected).every(([key, value]) => present[key] === value);
-  return includesAll(labels, marks.labels) && includesAll(annotations, marks.annotations);
+  const self = { release: request.module.name, namespace: tools.namespace };
+  return (await readLiveObjects(tools, refs, request.signal)).filter((each) => !isMarked(each, self));
 }
 
 /** An attempt to adopt or replace objects of others; `what` begins the error message. */
@@ -322,9 +213,8 @@ function reportTakeover(
   const { name } = request.module;
   const { logger, recorder } = tools;
   // Without objects that belong to this release already, and only lacked a label of helm.
-  const adopted = existing.filter(
-    ({ owner }) => owner?.release !== name || owner.namespace !== tools.namespace,
-  );
+  const self = { release: name, namespace: tools.namespace };
+  const adopted = existing.filter(({ owner }) => !isSameOwner(owner, self));
   if (adopted.length === 0) return;
   const objects = adopted.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
   const message =

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 
 import { ExistingObjectsError, HelmError } from "../../../src/helm/index.ts";
 import type { Reconciliation } from "../../../src/helm/types.ts";
-import { adoptExistingObjects, isExistingObjectError } from "../../../src/helm/objects/ownership.ts";
+import { adoptExistingObjects, isExistingObjectError } from "../../../src/helm/objects/takeover.ts";
 import { parseObjectRef } from "../../../src/helm/manifest/manifest.ts";
 import { ApiError, CONFIG_MAPS, SECRETS } from "../../../src/kube/index.ts";
 import type { ApiRequest } from "../../../src/kube/index.ts";
