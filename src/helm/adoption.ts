@@ -4,7 +4,7 @@
  */
 
 import { oneLine, type Logger } from "../lib/index.ts";
-import type { HelmRecorder } from "./binary/helm.ts";
+import type { HelmReport } from "./binary/helm.ts";
 import { ForeignReleaseError } from "./binary/helm-errors.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import { GO_LABELS, isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
@@ -87,9 +87,9 @@ async function isMarkedByGoOperator(store: ReleaseStore, release: ReleaseMeta): 
 export function reportAdoption(
   owner: ReleaseOwner | undefined,
   release: string,
-  { logger, recorder }: { readonly logger: Logger; readonly recorder?: HelmRecorder | undefined },
+  { logger, report }: { readonly logger: Logger; readonly report?: HelmReport | undefined },
 ): void {
   if (owner !== "manual") return;
   logger.warn("Adopting a release that was installed with helm", { release });
-  recorder?.adopted(release);
+  report?.adopted(release);
 }

@@ -4,7 +4,7 @@ export { CONFIRM_TAKEOVER, ExistingObjectsError } from "./objects/takeover.ts";
 export { applyOwnCrds, checkCrdFiles, ensureCrds } from "./crds/ensure-crds.ts";
 export { listOrphans, type OrphanFacts } from "./release/observed-releases.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
-export { Helm, type HelmRecorder } from "./binary/helm.ts";
+export { Helm, type HelmReport } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./hook-watch.ts";
 export { RELEASE_LABELS, managedByDigest } from "./release/revisions.ts";
 export { listManifestObjects, changedObjects, parseDocuments, listLastingRefs } from "./manifest/manifest.ts";

@@ -5,7 +5,7 @@ import type { Discovery, KubeClient } from "../kube/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject, Module, OnFailure } from "../model/index.ts";
 import type { AdoptPolicy, ReleaseOwner } from "./adoption.ts";
-import type { Helm, HelmRecorder } from "./binary/helm.ts";
+import type { Helm, HelmReport } from "./binary/helm.ts";
 import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
 import type { CrdRequest } from "./crds/crd.ts";
 import type { OnWait } from "./hook-watch.ts";
@@ -115,7 +115,7 @@ export interface Reconciler extends ReleaseCheckTools {
   readonly keepsObjects: (release: string) => boolean;
   /** Whether the last discovery allowed a release to move to a namespace. */
   readonly mayMove: (release: string, to: string) => boolean;
-  readonly recorder?: HelmRecorder | undefined;
+  readonly report?: HelmReport | undefined;
   readonly deferredLabels: DeferredLabels;
   /** Finds the module of the current converge that is about to apply each object, by `namespacedKey`. */
   readonly findPendingOwners: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;

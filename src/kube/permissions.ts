@@ -136,19 +136,18 @@ interface PermissionCheckOptions extends KubeAccess {
   readonly settings: { readonly sources: boolean };
   /** Returns the permissions that are needed at the moment besides the operator's own. */
   readonly getFurtherPermissions: () => readonly Permission[];
+  /** The operator lacks these permissions, as sentences. Called with the first result and each change. */
+  readonly report: { permissionsChecked(missing: readonly string[]): void };
 }
 
 const RECHECK_MS = 60_000;
 
 /**
  * Creates a function that checks which permissions the operator lacks; call it at the start, and when more is needed. While any is missing or the
- * check fails, it repeats the check each minute. It calls `onFound` with the first result and every change, as sentences. Never throws.
+ * check fails, it repeats the check each minute. Never throws.
  */
-export function createPermissionCheck(
-  options: PermissionCheckOptions,
-  onFound: (missing: readonly string[]) => void,
-): () => Promise<void> {
-  const { clock, logger } = options;
+export function createPermissionCheck(options: PermissionCheckOptions): () => Promise<void> {
+  const { clock, logger, report } = options;
   let reported: readonly string[] | undefined;
   const check = async (): Promise<number | void> => {
     const missing = await describeMissingPermissions(options);
@@ -156,7 +155,7 @@ export function createPermissionCheck(
       reported = missing;
       if (missing.length > 0)
         logger.warn("Rights are missing; what needs them will fail", { rights: missing });
-      onFound(missing);
+      report.permissionsChecked(missing);
     }
     const hasAll = missing !== undefined && missing.length === 0;
     if (!hasAll) return RECHECK_MS;

@@ -3,12 +3,12 @@
 import { apiVersionOf, type KubeClient, type RequestReport, type WatchHub } from "../kube/index.ts";
 import type { Clock } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
-import { moduleOf, type Hook, type KubernetesBinding, type Task } from "../model/index.ts";
+import { moduleOf, type Task } from "../model/index.ts";
 import { describeRunBlocker } from "../plan/index.ts";
-import type { QueueView, Queues, RunContext } from "../queue/index.ts";
+import type { QueueView, Queues } from "../queue/index.ts";
 import { Loop } from "../runtime/index.ts";
 import type { ModuleView, State, View } from "../state/index.ts";
-import type { BindingTimes, KubeBindings } from "../bindings/index.ts";
+import type { KubeBindings } from "../bindings/index.ts";
 import { Inventory } from "./inventory.ts";
 
 /** The intervals at which `live_ticks` and, while the ConfigMap is invalid, `config_values_errors_total` grow. */
@@ -122,32 +122,11 @@ const SAMPLED_GAUGES = [
   "snapshotObjects",
 ] as const;
 
-/** Makes the recorder of a binding, which is called with the duration of each filter evaluation and each handling of an event. */
-export function makeBindingTimes(metrics: Metrics, hook: Hook, binding: KubernetesBinding): BindingTimes {
-  const { kind, queue } = binding;
-  const labels = { module: hook.module ?? "", hook: hook.name, binding: binding.name, queue, kind };
-  return {
-    recordFilter: (seconds) => metrics.observe("filterDuration", labels, seconds),
-    recordEvent: (seconds) => metrics.observe("eventDuration", labels, seconds),
-  };
-}
-
-/** Records how long a task, the first of a run of its queue, has waited before the run began. */
-export function recordTaskWait(
-  metrics: Metrics,
-  task: Task | undefined,
-  { queue, waitedMs }: RunContext,
-): void {
-  if (task !== undefined) metrics.add("taskWait", toTaskLabels(queue, task), waitedMs / 1000);
-}
-
-/** Counts a tick of a schedule that was dropped because an earlier tick still waits in the queue. */
-export function countDroppedTick(metrics: Metrics, queue: string, task: Task): void {
-  metrics.add("ticksDropped", toTaskLabels(queue, task));
-}
-
 /** The labels of a task; `hook` and `binding` are empty for tasks that run no single hook. */
-function toTaskLabels(queue: string, task: Task): Record<"module" | "hook" | "binding" | "queue", string> {
+export function toTaskLabels(
+  queue: string,
+  task: Task,
+): Record<"module" | "hook" | "binding" | "queue", string> {
   const [hook, binding] = task.kind === "hook" ? [task.hook.name, task.trigger.binding.name] : ["", ""];
   return { module: moduleOf(task) ?? "", hook, binding, queue };
 }

@@ -180,7 +180,7 @@ async function readInputs(
     state,
     name,
     accepted: invalidConfig === "last-good" ? { read: () => accepted.read() } : undefined,
-    onConfigProblem: () => {},
+    report: { configUnusable: () => {}, ownWatchChanged: () => {} },
   });
   const configFound = await config.refresh();
   // A start with an invalid ConfigMap uses the content that was accepted last.

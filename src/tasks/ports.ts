@@ -52,19 +52,22 @@ type ReleasesPort = Pick<
   > & { get(name: string): Release | undefined };
 };
 
+/** A run of a hook that has ended. */
+export interface HookRunReport {
+  readonly hook: Hook;
+  readonly binding: string;
+  readonly queue: string;
+  /** `Schedule`, `Kubernetes`, or the lifecycle binding. */
+  readonly activation: string;
+  readonly seconds: number;
+  readonly usage?: Usage | undefined;
+  readonly result: "success" | "allowed" | "failed";
+}
+
 /** Reports what happened as metrics, Events and log lines. Every method is cheap and never throws. */
-export interface Recorder {
+export interface TaskReport {
   taskBegan(task: Task | undefined, context: RunContext): void;
-  hookRun(run: {
-    hook: Hook;
-    binding: string;
-    queue: string;
-    /** `Schedule`, `Kubernetes`, or the lifecycle binding. */
-    activation: string;
-    seconds: number;
-    usage?: Usage | undefined;
-    result: "success" | "allowed" | "failed";
-  }): void;
+  hookRun(run: HookRunReport): void;
   /** A hook failed outside of a module's run and is retried; its queue waits. */
   hookFailed(module: string | undefined, message: string): void;
   moduleRun(module: string, seconds: number, failed: boolean): void;
@@ -120,7 +123,7 @@ export interface Ports {
   readonly webhooks?: WebhooksPort | undefined;
   readonly releases: ReleasesPort;
   readonly config: ConfigPort;
-  readonly recorder: Recorder;
+  readonly report: TaskReport;
   /** Settings and environment of hooks and scripts. */
   readonly runs: RunSettings;
   /** The account under which the hooks of a module run and its object patches are applied; undefined = the operator's service account. */

@@ -23,7 +23,7 @@ export function taskQueues(ports: () => Ports, options: Omit<QueuesOptions<Task>
   return new Queues<Task>({
     ...options,
     run: async (batch, context) => {
-      ports().recorder.taskBegan(batch[0], context);
+      ports().report.taskBegan(batch[0], context);
       // Yields, so that a thousand synchronous tasks do not starve the renewal of the lease.
       await yieldToEventLoop();
       return runTask(ports(), batch, context);

@@ -1,7 +1,8 @@
 export { AcceptedConfig } from "./config/config-objects.ts";
 export { WatchedConfig } from "./config/watched-config.ts";
 export { WatchedReleases } from "./releases/watched-releases.ts";
-export { WatchedFiles, type WatchHealth } from "./files/watched-files.ts";
+export { WatchedFiles } from "./files/watched-files.ts";
+export type { TriggerReport, WatchHealth } from "./report.ts";
 export type { ScanLimits } from "./files/scan.ts";
 export { INVALID_TOKEN_MESSAGE, isRequestToken, Annotations } from "./annotations.ts";
 export { findStoredOverlay } from "./config/overlay.ts";

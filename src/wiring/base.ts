@@ -181,20 +181,12 @@ function readNamespace(settings: Settings, client: KubeClient): string {
   throw new ProblemError({ file, message: "the context names no namespace", remedy });
 }
 
-/** Builds the access to the operator's releases; reads nothing yet. `others` are callbacks of a running operator; commands have none. */
+/** Builds the access to the operator's releases; reads nothing yet. `others` are what a running operator knows and reports; commands have none. */
 export function makeReleases(
   base: Base,
   others: Pick<
     ReleasesOptions,
-    | "recorder"
-    | "ownRelease"
-    | "onCrds"
-    | "onLeftovers"
-    | "onWatchError"
-    | "hasModule"
-    | "keepsObjects"
-    | "mayMove"
-    | "hideOf"
+    "report" | "ownRelease" | "hasModule" | "keepsObjects" | "mayMove" | "hideOf"
   > = {},
 ): Releases {
   const { settings, namespace, env } = base;

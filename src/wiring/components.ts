@@ -9,31 +9,13 @@ import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { Leadership, requestServerVersion } from "../kube/index.ts";
 import { attempt, collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
-import {
-  countDroppedTick,
-  countRequests,
-  hasHook,
-  HookMetricScopes,
-  Metrics,
-  type RecorderParts,
-} from "../metrics/index.ts";
-import {
-  makeBindingTimes,
-  makeConfigReporter,
-  makeDriftReporter,
-  makeHangReporter,
-  makeHealthReporter,
-  makeBlockerReporter,
-  makeHelmRecorder,
-  makeRecorder,
-} from "../metrics/index.ts";
+import { countRequests, hasHook, HookMetricScopes, Metrics, Report } from "../metrics/index.ts";
 import { camelCase, moduleOf, type Task } from "../model/index.ts";
 import { isConfirmedMissing, hashModuleFiles, resolveDirectories } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
 import { Engine, mayMoveNow, mustKeepObjects } from "../plan/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { State } from "../state/index.ts";
-import type { OperatorEvent } from "../status/index.ts";
 import { RateLimits, taskQueues, type Ports } from "../tasks/index.ts";
 import {
   AcceptedConfig,
@@ -62,6 +44,7 @@ export class Components {
   readonly queues: Queues<Task>;
   readonly engine: Engine;
   readonly metrics: Metrics;
+  readonly report: Report;
   readonly leadership: Leadership;
   readonly config: WatchedConfig;
   readonly releases: Releases;
@@ -75,7 +58,6 @@ export class Components {
   readonly #idleCollector: Debounce;
   readonly #bindings: KubeBindings;
   readonly #longQueues = new Set<string>();
-  readonly #watchIssues: WatchIssues;
   #watchedReleases: WatchedReleases | undefined;
 
   /** The order matters: each object gets those that are built before it; those that it needs only later, it reads through a function. */
@@ -96,30 +78,31 @@ export class Components {
       registerOwnSecrets?.();
       registerSecrets(this.state.values, secrets);
     };
+    this.report = new Report({
+      metrics: this.metrics,
+      logger: base.logger,
+      state: this.state,
+      watchIssues: scope.closeAtEnd(new WatchIssues({ state: this.state, clock })),
+      announce: (event) => this.adapters.announce(event),
+      listHookIssues: (module) => this.#listHookIssues(module),
+    });
     this.#idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
     // Both watch objects that modules name, and record what they observe in the state.
     const accessOf = base.actors.accountLimitsOf;
     scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state, accessOf }));
     scope.closeAtEnd(new ValuesSources({ ...base, state: this.state, accessOf }));
-    this.#watchIssues = scope.closeAtEnd(new WatchIssues({ state: this.state, clock }));
-    const onFailing = (leaseIssue: string | undefined): void =>
-      this.state.record("leaseIssueChanged", leaseIssue);
-    this.leadership = new Leadership({ ...base, expireMs, onLost, onFailing });
+    this.leadership = new Leadership({ ...base, report: this.report, expireMs, onLost });
     this.#rateLimits = new RateLimits(clock);
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
     this.config = this.#makeConfig();
     this.#bindings = this.#makeBindings();
     this.releases = this.#makeReleases();
-    this.webhooks = new WebhookWiring(base, this, {
-      limits: this.#rateLimits,
-      scope,
-      onHookIssue: (module) => this.#recordBindingIssues(module),
-    });
+    this.webhooks = new WebhookWiring(base, this, { limits: this.#rateLimits, scope });
     this.ports = this.#makePorts();
     this.adapters = this.#makeAdapters();
     this.state.onChange(() => this.#idleCollector.restart());
-    this.state.onChange(makeBlockerReporter(this.#recorderParts));
+    this.state.onChange((view) => this.report.removalsBlocked(view));
   }
 
   /** Builds what makes the operator visible outside. */
@@ -142,7 +125,6 @@ export class Components {
 
   /** Starts to watch the objects of releases. Only the leader does, because it alone reports and repairs them. */
   watchReleases(): void {
-    const reportHealth = makeHealthReporter(this.#recorderParts);
     this.#watchedReleases = new WatchedReleases({
       ...this.#base,
       state: this.state,
@@ -151,14 +133,7 @@ export class Components {
       accessOf: this.#base.actors.accountLimitsOf,
       healthTimeoutMs: this.#base.settings.healthTimeoutMs,
       drift: this.#base.settings.drift,
-      onDrift: makeDriftReporter(this.#recorderParts),
-      onHealth: (module, health) => {
-        reportHealth(module, health);
-        // A revision that stays healthy is labelled good: a rollback may go back to it.
-        const record = this.state.module(module);
-        if (record !== undefined) this.releases.goodRevisions.recordHealth(record.module, record.health);
-      },
-      onMissing: (module, object) => this.metrics.add("absent", { module, resource: object }),
+      report: this.report,
     });
   }
 
@@ -170,10 +145,7 @@ export class Components {
       ...this.#base,
       state: this.state,
       dirs: resolveDirectories(settings),
-      onScan: ({ watchCount, isPolling }) => {
-        this.metrics.set("watchedDirs", {}, watchCount);
-        this.metrics.set("polledDirs", {}, isPolling ? 1 : 0);
-      },
+      report: this.report,
     });
     await this.#scope.closeAtEnd(files).start();
   }
@@ -199,13 +171,12 @@ export class Components {
       // A long run stops blocking tasks that do not need its result: the engine checks what is due.
       onLong: (queue, task) => {
         this.#longQueues.add(queue);
-        makeHangReporter(this.#recorderParts)(queue, task);
+        this.report.runHangs(queue, task);
         this.adapters.refresh();
         this.engine.check();
       },
-      onDrop: (queue, task) => countDroppedTick(this.metrics, queue, task),
-      onAction: (queue, action, ms) =>
-        this.metrics.observe("queueAction", { queue_name: queue, queue_action: action }, ms / 1000),
+      onDrop: (queue, task) => this.report.tickDropped(queue, task),
+      onAction: (queue, action, ms) => this.report.queueChanged(queue, action, ms),
     });
   }
 
@@ -227,9 +198,8 @@ export class Components {
         ...this.#base,
         state: this.state,
         name,
-        onWatchError: this.#watchIssues.report,
+        report: this.report,
         accepted: accepted && this.#scope.closeAtEnd(accepted),
-        onConfigProblem: makeConfigReporter(this.#recorderParts),
       }),
     );
   }
@@ -243,11 +213,7 @@ export class Components {
           this.#base.actors.createListCheck(hook, binding, resource),
         keepManagedFields: this.#base.settings.keepManagedFields,
         queues: this.queues,
-        onIssue: (hook, binding, message) => {
-          if (message !== undefined) this.metrics.add("bindingMissing", { binding: binding.name });
-          this.#recordBindingIssues(hook.module);
-        },
-        createTimes: (hook, binding) => makeBindingTimes(this.metrics, hook, binding),
+        report: this.report,
       }),
     );
   }
@@ -256,11 +222,8 @@ export class Components {
   #makeReleases(): Releases {
     return this.#scope.closeAtEnd(
       makeReleases(this.#base, {
-        recorder: makeHelmRecorder(this.#recorderParts),
-        onWatchError: this.#watchIssues.report,
+        report: this.report,
         ownRelease: () => this.config.ownerRelease,
-        onCrds: () => this.#bindings.kindsChanged(),
-        onLeftovers: (module, leftovers) => this.state.recordModule(module, "leftoversObserved", leftovers),
         hasModule: (name) => {
           const module = this.state.view.tree.modules.find((each) => each.name === name);
           return module !== undefined && !isConfirmedMissing(module, this.#base.clock);
@@ -298,7 +261,7 @@ export class Components {
       webhooks: this.webhooks.hooks,
       releases: this.releases,
       config: this.config,
-      recorder: makeRecorder(this.#recorderParts),
+      report: this.report,
       hookMetrics: this.#hookMetrics,
       runs,
       restoreChart: this.#base.restoreChart,
@@ -315,21 +278,13 @@ export class Components {
     };
   }
 
-  /** What recorders write to. A getter, because the adapters are built after the objects that use recorders. */
-  get #recorderParts(): RecorderParts {
-    const announce = (event: OperatorEvent): void => this.adapters.announce(event);
-    return { metrics: this.metrics, state: this.state, announce, logger: this.#base.logger };
-  }
-
-  /** Records in the state, for the status, why bindings of the module's hooks (undefined: of global hooks) do not work. */
-  #recordBindingIssues(module: string | undefined): void {
+  /** Lists why bindings of the module's hooks (undefined: of global hooks) do not work. */
+  #listHookIssues(module: string | undefined): string[] {
     const bindings = this.#bindings.issues().filter((each) => each.module === module);
-    const issues = [
+    return [
       ...bindings.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`),
       ...this.webhooks.hooks.listIssues(module),
     ];
-    if (module === undefined) this.state.record("hookIssuesChanged", issues);
-    else this.state.recordModule(module, "hookIssuesChanged", issues);
   }
 
   /** Handles the end of a run: watches the current objects of the release, updates statuses if needed, and plans again. */

@@ -115,17 +115,14 @@ export class Operator {
 
   /** Acquires the lease, and loads modules and global hooks, which must be valid before anything runs. A warm standby loads caches first. */
   async #acquireLeaseAndLoad(components: Components): Promise<void> {
-    const { state, metrics, ports, releases, leadership, adapters } = components;
+    const { report, ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
     // Checks permissions before it acquires the lease, because the permission on leases may be missing.
     const getFurtherPermissions = (): Permission[] => [
       ...components.webhooks.listPermissions(),
       ...(settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS),
     ];
-    const checkPermissions = createPermissionCheck({ ...this.#base, getFurtherPermissions }, (missing) => {
-      metrics.set("missingRights", {}, missing.length);
-      state.record("permissionsChecked", missing);
-    });
+    const checkPermissions = createPermissionCheck({ ...this.#base, getFurtherPermissions, report });
     components.webhooks.onMorePermissions(() => void checkPermissions());
     void checkPermissions();
     // The key of placeholders for secrets, equal in all replicas.

@@ -15,7 +15,7 @@ import {
   type Permission,
 } from "../kube/index.ts";
 import { ClientWorkBudgets, oneLine, type Scope } from "../lib/index.ts";
-import type { Metrics } from "../metrics/index.ts";
+import type { Metrics, Report } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
@@ -31,6 +31,7 @@ interface WebhookParts {
   readonly state: State;
   readonly queues: Pick<Queues<Task>, "running">;
   readonly metrics: Metrics;
+  readonly report: Report;
   readonly leadership: Leadership;
   readonly releases: Releases;
   readonly ports: Ports;
@@ -51,16 +52,12 @@ export class WebhookWiring {
 
   /**
    * Connects the webhooks of hooks to the runs that answer them; opens no server yet. `limits` says how often each hook may run;
-   * `onHookIssue` is called when the webhooks of a module's hooks are refused or permitted; the end of `scope` closes the server.
+   * the end of `scope` closes the server.
    */
   constructor(
     base: Base,
     parts: WebhookParts,
-    {
-      limits,
-      scope,
-      onHookIssue,
-    }: { limits: RateLimits; scope: Scope; onHookIssue: (module: string | undefined) => void },
+    { limits, scope }: { readonly limits: RateLimits; readonly scope: Scope },
   ) {
     this.#base = base;
     this.#parts = parts;
@@ -83,7 +80,7 @@ export class WebhookWiring {
       clock,
       logger: base.logger,
       accessOf: base.actors.accountLimitsOf,
-      onIssue: onHookIssue,
+      report: parts.report,
       open: () => this.#openAsLeader(),
       failurePolicy: settings.webhookFailurePolicy,
       // Webhooks of one more hook can need permissions that the operator does not have yet.
@@ -203,7 +200,7 @@ export class WebhookWiring {
       name,
       target: readTarget(this.#base),
       readOwnUser: () => this.#readOwnUser(),
-      onIssues: (issues) => this.#recordIssues(issues),
+      onIssues: (issues) => this.#parts.report.webhookIssuesChanged(issues),
     });
     registrar.registerWithCa("");
     registrar.markComplete();
@@ -219,7 +216,7 @@ export class WebhookWiring {
     } catch (error) {
       this.#opened = undefined;
       this.#base.logger.error("Webhooks cannot be served", { error: oneLine(error) });
-      this.#recordIssues([`they cannot be served: ${oneLine(error)}`]);
+      this.#parts.report.webhookIssuesChanged([`they cannot be served: ${oneLine(error)}`]);
       throw error;
     }
   }
@@ -257,20 +254,13 @@ export class WebhookWiring {
       },
       onRequest: ({ status, seconds }) =>
         metrics.observe("webhookRequest", { code: String(status) }, seconds),
-      onIssues: (issues) => this.#recordIssues(issues),
+      onIssues: (issues) => this.#parts.report.webhookIssuesChanged(issues),
       onError: (error) => failures.report("webhook", error),
     });
     this.#scope.addRelease(() => webhooks.close());
     await webhooks.open();
-    this.#recordIssues([]);
+    this.#parts.report.webhookIssuesChanged([]);
     return webhooks;
-  }
-
-  /** Records why webhooks do not work, in the metric and the operator's status. */
-  #recordIssues(webhookIssues: readonly string[]): void {
-    const { metrics, state } = this.#parts;
-    metrics.set("webhookIssues", {}, webhookIssues.length);
-    state.record("webhookIssuesChanged", webhookIssues);
   }
 }
 

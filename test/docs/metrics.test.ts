@@ -7,7 +7,7 @@ import { getHookActivation } from "../../src/bindings/index.ts";
 import type { HookTrigger } from "../../src/model/index.ts";
 import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 import { SERIES } from "../../src/metrics/index.ts";
-import { ACTIVATION_BY_CAUSE, ACTIVATION_BY_HOOK } from "../../src/metrics/recorder.ts";
+import { ACTIVATION_BY_CAUSE, ACTIVATION_BY_HOOK } from "../../src/metrics/activation.ts";
 
 const page = new URL("../../docs/reference/metrics.md", import.meta.url);
 test("docs/reference/metrics.md lists every activation of modules and reloads", async () => {

@@ -54,8 +54,8 @@ test(
     const reported: string[] = [];
     const apply = (text: string, confirmed?: string): Promise<string[]> => {
       writeFileSync(file, text);
-      const report = (line: string): void => void reported.push(line);
-      return ensureCrds([file], { client, clock: systemClock, confirmed, report });
+      const onProgress = (line: string): void => void reported.push(line);
+      return ensureCrds([file], { client, clock: systemClock, confirmed, onProgress });
     };
     await apply(definition(["v1", "v2"], "v1"));
     const object = { apiVersion: "example.org/v1", kind: "Thing", metadata: { name: "kept" } };

@@ -469,7 +469,7 @@ spec: {storageClassName: ${size}, accessModes: [ReadWriteOnce], resources: {requ
       group = `${lab.namespace}.example.org`;
       forgotten = [];
       const forgotKinds = (_: string, names: readonly string[]) => void forgotten.push(...names);
-      await restart({ recorder: { ...adoptions().recorder, forgotKinds } });
+      await restart({ report: { ...adoptions().report, forgotKinds } });
       await serve("v1", "v1beta1");
       await cluster().kubectl(["wait", "--for=condition=Established", `crd/things.${group}`]);
       await putChart(thing("old", "v1beta1") + thing("both", "v1beta1"));
@@ -1010,14 +1010,14 @@ ${CONFIG_MAP}`;
       await putChart();
       await put("values.json", JSON.stringify({ global: {}, m: { a: 1 } }));
       await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
-      const { adopted, recorder } = adoptions();
+      const { adopted, report } = adoptions();
       for (const adopt of ["none", "go"] as const) {
-        await restart({ adopt, recorder });
+        await restart({ adopt, report });
         await expect(reconcile({ m: { a: 2 } })).rejects.toThrow(`a user of helm (--adopt=${adopt})`);
       }
       expect(releases.observed.get("m")?.revision).toBe(1);
       expect(adopted).toEqual([]);
-      await restart({ recorder });
+      await restart({ report });
       await reconcile({ m: { a: 2 } });
       await reconcile({ m: { a: 3 } });
       expect(releases.observed.get("m")?.revision).toBe(3);
@@ -1034,11 +1034,11 @@ ${CONFIG_MAP}`;
         JSON.stringify({ global: {}, m: { a: 1 }, _addonOperatorModuleChecksum: "x" }),
       );
       await run(bin(), ["install", "m", join(lab.root, "m"), "-f", join(lab.root, "values.json")]);
-      const { adopted, recorder } = adoptions();
-      await restart({ adopt: "none", recorder });
+      const { adopted, report } = adoptions();
+      await restart({ adopt: "none", report });
       await expect(reconcile({ m: { a: 2 } })).rejects.toThrow("the Go operator (--adopt=none)");
       expect(releases.observed.ownership("m")).toBe("foreign");
-      await restart({ adopt: "go", recorder });
+      await restart({ adopt: "go", report });
       expect(releases.observed.ownership("m")).toBe("ours");
       expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
       expect(adopted).toEqual([]);
@@ -1308,17 +1308,19 @@ ${CONFIG_MAP}`;
 });
 
 /** Runs helm as a person would. */
-/** A recorder, and the releases whose adoption was reported to it. */
+/** A report, and the releases whose adoption was reported to it. */
 function adoptions() {
   const adopted: string[] = [];
-  const recorder = {
+  const report = {
     adopted: (name: string) => void adopted.push(name),
     tookOver: () => {},
     forgotKinds: () => {},
     ran: () => {},
     reconciled: () => {},
+    leftoversChanged: () => {},
+    ownWatchChanged: () => {},
   };
-  return { adopted, recorder };
+  return { adopted, report };
 }
 
 function run(bin: string, args: readonly string[]): Promise<void> {

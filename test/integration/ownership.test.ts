@@ -456,7 +456,15 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
       const tookOver = (release: string, objects: readonly string[]) =>
         void reported.push([release, ...objects]);
       releases = open({
-        recorder: { tookOver, forgotKinds: () => {}, ran: () => {}, adopted: () => {}, reconciled: () => {} },
+        report: {
+          tookOver,
+          forgotKinds: () => {},
+          ran: () => {},
+          adopted: () => {},
+          reconciled: () => {},
+          leftoversChanged: () => {},
+          ownWatchChanged: () => {},
+        },
       });
       await releases.observed.waitUntilReady();
       await kubectl(["create", "configmap", "nobodys", "-n", lab.namespace]);

@@ -44,16 +44,14 @@ test.each([true, false])(
       logger: silentLogger,
     };
     const further = () => listWebhookPermissions("ops", { service, crds: [] });
-    const check = createPermissionCheck(
-      {
-        ...base,
-        namespace: "ops",
-        overlay: undefined,
-        getFurtherPermissions: further,
-        settings: { sources: false },
-      },
-      (missing) => found.push(...missing),
-    );
+    const check = createPermissionCheck({
+      ...base,
+      namespace: "ops",
+      overlay: undefined,
+      getFurtherPermissions: further,
+      settings: { sources: false },
+      report: { permissionsChecked: (missing) => void found.push(...missing) },
+    });
     await check();
     expect(found).toEqual([
       ...(service ? ["get services in namespace ops"] : []),
@@ -83,18 +81,16 @@ test("rights that are needed later are checked then, and each minute only once",
   };
   const crds: string[] = [];
   const found: (readonly string[])[] = [];
-  const check = createPermissionCheck(
-    {
-      client,
-      clock: { ...systemClock, setTimer },
-      logger: silentLogger,
-      namespace: "ops",
-      overlay: undefined,
-      getFurtherPermissions: () => listWebhookPermissions("ops", { service: false, crds }),
-      settings: { sources: false },
-    },
-    (missing) => found.push(missing),
-  );
+  const check = createPermissionCheck({
+    client,
+    clock: { ...systemClock, setTimer },
+    logger: silentLogger,
+    namespace: "ops",
+    overlay: undefined,
+    getFurtherPermissions: () => listWebhookPermissions("ops", { service: false, crds }),
+    settings: { sources: false },
+    report: { permissionsChecked: (missing) => void found.push(missing) },
+  });
   await check();
   expect([found, timers]).toEqual([[[]], 0]);
   crds.push("crontabs.example.com");

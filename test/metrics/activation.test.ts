@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 
 import type { Cause } from "../../src/model/index.ts";
-import { getActivationLabel } from "../../src/metrics/recorder.ts";
+import { getActivationLabel } from "../../src/metrics/activation.ts";
 
 const page = readFileSync(new URL("../../docs/reference/metrics.md", import.meta.url), "utf8");
 

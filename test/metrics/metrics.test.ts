@@ -1,18 +1,10 @@
 import { describe, expect, test } from "vitest";
 
 import { dropHookSeries, recordHookRun, showHookCounters } from "../../src/metrics/inventory.ts";
-import {
-  Metrics,
-  SERIES,
-  makeBindingTimes,
-  recordTaskWait,
-  makeHelmRecorder,
-  makeRecorder,
-} from "../../src/metrics/index.ts";
+import { Metrics, SERIES, type Report } from "../../src/metrics/index.ts";
 import { sampleGauges } from "../../src/metrics/measure.ts";
-import { silentLogger } from "../../src/lib/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
-import type { Recorder } from "../../src/tasks/index.ts";
+import { reportOf } from "./report-of.ts";
 import { T0, moduleView, queueOf, viewOf } from "../status/views.ts";
 
 async function lines(metrics: Metrics, name: string): Promise<string[]> {
@@ -23,10 +15,8 @@ async function lines(metrics: Metrics, name: string): Promise<string[]> {
 const P = "addon_operator_";
 const HOOK = { hook: "hooks/a.sh", binding: "pods", queue: "main", activation: "Kubernetes" };
 
-const NO_STATE = { view: viewOf([], { converge: { cause: undefined } as never }) };
-
-function recorderOf(metrics: Metrics): Recorder {
-  return makeRecorder({ metrics, announce: () => {}, logger: silentLogger, state: NO_STATE });
+function reportTo(metrics: Metrics): Report {
+  return reportOf({ metrics }).report;
 }
 
 describe("the operator's series", () => {
@@ -70,7 +60,7 @@ describe("the operator's series", () => {
 
   test("becoming known again does not set a counter back", async () => {
     const metrics = new Metrics(P);
-    recorderOf(metrics).moduleRun("m", 1, true);
+    reportTo(metrics).moduleRun("m", 1, true);
     metrics.ensureSeries("moduleRunErrors", { module: "m" });
     expect(await lines(metrics, `${P}module_run_errors_total`)).toEqual([
       `${P}module_run_errors_total{module="m"} 1`,
@@ -79,8 +69,8 @@ describe("the operator's series", () => {
 
   test("a failed module run counts under both names", async () => {
     const metrics = new Metrics(P);
-    recorderOf(metrics).moduleRun("m", 0.3, true);
-    recorderOf(metrics).moduleRun("m", 0.3, false);
+    reportTo(metrics).moduleRun("m", 0.3, true);
+    reportTo(metrics).moduleRun("m", 0.3, false);
     expect(await lines(metrics, `${P}module_run_errors_total`)).toEqual([
       `${P}module_run_errors_total{module="m"} 1`,
     ]);
@@ -205,7 +195,7 @@ describe("the operator's series", () => {
   test("what is gone is forgotten, in every series, the rest is not", async () => {
     const metrics = new Metrics(P);
     for (const module of ["gone", "kept"]) {
-      recorderOf(metrics).moduleRun(module, 1, true);
+      reportTo(metrics).moduleRun(module, 1, true);
       metrics.add("absent", { module, resource: "ns/Pod/x" });
       recordHookRun(metrics, { ...HOOK, hook: `${module}.sh`, module, outcome: "failed", seconds: 1 });
     }
@@ -222,20 +212,18 @@ describe("the operator's series", () => {
     expect(text).toContain(`${P}module_run_seconds_count{module="kept",activation="Other"} 1`);
   });
 
-  test("the rest of the recorders write the series they are named for", async () => {
+  test("the rest of the report writes the series that they are named for", async () => {
     const metrics = new Metrics(P);
-    const recorder = recorderOf(metrics);
-    const helm = makeHelmRecorder({ metrics, announce: () => {}, state: NO_STATE });
-    recorder.moduleDeleteFailed("m");
-    recorder.discoveryFailed();
-    recorder.moduleReleased("m", { action: "upgraded", wasRecovered: true, release: undefined } as never);
-    recorder.convergeEnded(2.5);
-    helm.reconciled("m", 1);
-    helm.ran({ release: "m", operation: "upgrade", seconds: 1 });
+    const report = reportTo(metrics);
+    report.moduleDeleteFailed("m");
+    report.discoveryFailed();
+    report.moduleReleased("m", { action: "upgraded", wasRecovered: true, release: undefined } as never);
+    report.convergeEnded(2.5);
+    report.reconciled("m", 1);
+    report.ran({ release: "m", operation: "upgrade", seconds: 1 });
     const task = { kind: "run-module", module: "m", cause: { kind: "config" } } as const;
-    recordTaskWait(metrics, task, { queue: "main", waitedMs: 1500 } as never);
-    const times = makeBindingTimes(
-      metrics,
+    report.taskBegan(task, { queue: "main", waitedMs: 1500 } as never);
+    const times = report.bindingTimes(
       { name: "h" } as never,
       { name: "b", queue: "main", kind: "Pod" } as never,
     );

@@ -141,7 +141,7 @@ export class EngineLab {
   readonly logged: LoggedLine[] = [];
   /** Modules that are announced to helm, reload by reload; with "?" those whose hooks may still change values. */
   readonly announced: string[][] = [];
-  /** What the recorder was reported, in words. */
+  /** What was reported, in words. */
   readonly reported: string[] = [];
   /** Names of releases that are somebody else's. */
   readonly foreign = new Set<string>();
@@ -675,7 +675,7 @@ export class EngineLab {
             return Promise.reject(new ProblemError({ file: broken, message: "no CRD" }));
           if (files.includes("refused.yaml")) return Promise.reject(new Error("try later"));
           if (files.includes("rewritten.yaml")) {
-            listeners?.report?.("Rewrites 4 of 9 objects");
+            listeners?.onProgress?.("Rewrites 4 of 9 objects");
             const works = [...state.view.modules.values()].filter(({ crdWork }) => crdWork !== undefined);
             for (const { name, crdWork } of works) this.#note(`${name}: ${crdWork}`);
           }
@@ -691,7 +691,7 @@ export class EngineLab {
           return Promise.resolve(!this.#missing);
         },
       },
-      recorder: {
+      report: {
         taskBegan: () => {},
         hookRun: ({ hook, binding, activation, queue, result, seconds }) =>
           report(`hook ${hook.id}: ${binding} ${activation} in ${queue}: ${result}, ${seconds} s`),

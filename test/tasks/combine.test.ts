@@ -105,7 +105,7 @@ async function runsOf(words: string): Promise<Run[]> {
     },
     restoreChart: () => Promise.resolve(),
     releases: { ensureCrds: () => Promise.resolve() },
-    recorder: { hookRun: () => {} },
+    report: { hookRun: () => {} },
     applyObjects: () => Promise.resolve(),
     hookMetrics: { apply: () => {} },
     runHook: ({ hook, triggers }: { hook: Hook; triggers: readonly HookTrigger[] }) => {

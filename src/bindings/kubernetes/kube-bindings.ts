@@ -11,7 +11,7 @@ import { needsUserAction, waitUntilPermitted, waitUntilRefused } from "./permiss
 
 export interface KubeBindingsOptions {
   readonly hub: WatchHub;
-  readonly kinds: Pick<KindFinder, "find" | "recheckKinds">;
+  readonly kinds: Pick<KindFinder, "find">;
   readonly filters: { compile(text: string): Promise<Filter> };
   readonly clock: Clock;
   readonly logger: Logger;
@@ -19,16 +19,21 @@ export interface KubeBindingsOptions {
   readonly keepManagedFields?: boolean;
   /** Receive hook tasks: for events, and for the Synchronization of a binding that started late. */
   readonly queues: HookQueues;
-  /** Called when a binding cannot work, after its log line; undefined = it works again, or the hook was disabled. */
-  readonly onIssue?: (hook: Hook, binding: KubernetesBinding, message: string | undefined) => void;
+  readonly report?: BindingReport;
   /** Returns a check that rejects while the module lacks permissions for the binding; undefined for hooks under the operator's service account. */
   readonly createPermissionCheck?: (
     hook: Hook,
     binding: KubernetesBinding,
     resource: Resource,
   ) => (() => Promise<void>) | undefined;
-  /** Called once for each binding; returns the recorder of its filter and event durations. */
-  readonly createTimes?: (hook: Hook, binding: KubernetesBinding) => BindingTimes;
+}
+
+/** Reports what happened to kubernetes bindings. */
+export interface BindingReport {
+  /** A binding cannot work; undefined = it works again, or the hook was disabled. */
+  bindingIssueChanged(hook: Hook, binding: KubernetesBinding, issue: string | undefined): void;
+  /** Called once for each binding; returns what records its filter and event durations. */
+  bindingTimes(hook: Hook, binding: KubernetesBinding): BindingTimes;
 }
 
 /** A binding of an enabled hook: its watches, and how far its start has come. */
@@ -114,16 +119,12 @@ export class KubeBindings {
     const withIssues = this.#bindingsOf(hook.id).filter(({ issue }) => issue !== undefined);
     this.#closeHook(hook.id);
     // Undefined: the issue does not exist any more.
-    for (const { monitor } of withIssues) this.#options.onIssue?.(hook, monitor.binding, undefined);
+    const { report } = this.#options;
+    for (const { monitor } of withIssues) report?.bindingIssueChanged(hook, monitor.binding, undefined);
   }
 
   close(): void {
     for (const id of this.#hooks.keys()) this.#closeHook(id);
-  }
-
-  /** Call after CRDs were created: drops the cached discovery and searches for missing kinds at once. */
-  kindsChanged(): void {
-    this.#options.kinds.recheckKinds();
   }
 
   /** The snapshots of a hook as they are at each call of the returned methods. */
@@ -180,7 +181,7 @@ export class KubeBindings {
   /** Creates the monitor of a binding, and begins to open its watches. `enabled` resolves when `enable` need not wait for the binding any more. */
   #startBinding(hook: Hook, binding: KubernetesBinding): WatchedBinding {
     const { promise: enabled, resolve } = Promise.withResolvers<void>();
-    const { hub, clock, queues, keepManagedFields = false, createTimes } = this.#options;
+    const { hub, clock, queues, keepManagedFields = false, report } = this.#options;
     const monitor = new Monitor(hook, binding, {
       hub,
       clock,
@@ -190,7 +191,7 @@ export class KubeBindings {
       onReady: () => this.#handleListed(watched),
       onIssue: (error) => this.#reportIssue(watched, error),
       onFilterError: (object, error) => this.#handleFilterError(watched, object, error),
-      times: createTimes?.(hook, binding),
+      times: report?.bindingTimes(hook, binding),
     });
     const resolveEnabled = (): void => {
       watched.isEnabled = true;
@@ -261,7 +262,7 @@ export class KubeBindings {
 
   /** Records, logs and reports why a binding cannot work, or that it works again; repeated errors only once. */
   #reportIssue(watched: WatchedBinding, error: Error | undefined): void {
-    const { logger, onIssue } = this.#options;
+    const { logger, report } = this.#options;
     const message = error === undefined ? undefined : oneLine(error);
     // Only a user can solve such an error: `enable` does not wait for that.
     if (error !== undefined && needsUserAction(error)) watched.resolveEnabled();
@@ -271,7 +272,7 @@ export class KubeBindings {
     const fields = watched.monitor.logFields;
     if (message === undefined) logger.info("Kubernetes binding works", fields);
     else logger.warn("Kubernetes binding does not work", { ...fields, reason: message });
-    onIssue?.(hook, binding, message);
+    report?.bindingIssueChanged(hook, binding, message);
   }
 
   /** Logs that the filter failed for an object. In the first list, `enable` then throws, unless the object is nested too deep: no retry can help. */

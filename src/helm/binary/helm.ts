@@ -12,8 +12,8 @@ import { HelmError, UnreadObjectsError, extractReason } from "./helm-errors.ts";
 import { HelmPlaces } from "./memory.ts";
 import { redactHelmError } from "./reported-error.ts";
 
-/** Receives the events of work with helm; its methods are cheap and never throw. */
-export interface HelmRecorder {
+/** Reports what happened in the work with helm and releases; its methods are cheap and never throw. */
+export interface HelmReport {
   /** A helm process of a release has ended. */
   ran(command: { release: string; operation: HelmOperation; seconds: number }): void;
   /** A module is about to adopt a release that was installed with helm. */
@@ -24,6 +24,10 @@ export interface HelmRecorder {
   forgotKinds(release: string, objects: readonly string[]): void;
   /** The reconciliation of a release has succeeded or failed. */
   reconciled(release: string, seconds: number): void;
+  /** Finalizers keep these former objects of a release; an empty list when they are deleted. */
+  leftoversChanged(release: string, objects: readonly string[]): void;
+  /** A watch of the operator's own objects fails; undefined = it works again. */
+  ownWatchChanged(what: string, error: Error | undefined): void;
 }
 
 type HelmOperation = "template" | "check-upgrade" | "upgrade" | "rollback" | "uninstall";
@@ -53,7 +57,7 @@ export interface HelmOptions {
   readonly hideOf?: ((release: string) => (text: string) => string) | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
-  readonly recorder?: HelmRecorder;
+  readonly report?: HelmReport | undefined;
   /** Default: as many as fit into the memory limit of this process. */
   readonly places?: HelmPlaces;
 }
@@ -311,7 +315,7 @@ export class Helm {
     });
     const operation = getOperation(verb, args);
     if (operation !== undefined)
-      this.#options.recorder?.ran({ release: options.release, operation, seconds: result.durationMs / 1000 });
+      this.#options.report?.ran({ release: options.release, operation, seconds: result.durationMs / 1000 });
     if (result.outcome === "succeeded") return result;
     throw new HelmError(`${verb} ${options.release}`.trim(), withAbortReason(result, options.signal));
   }

@@ -28,7 +28,7 @@ export interface CrdTools {
   /** Token of the breaking change that a user has confirmed. */
   readonly confirmed?: string | undefined;
   /** Called from time to time with the progress of long work on objects, in words. */
-  readonly report?: ((progress: string) => void) | undefined;
+  readonly onProgress?: ((progress: string) => void) | undefined;
   /** Called with unknown fields of definitions, by file; they are not applied. */
   readonly onDropped?: ((dropped: ReadonlyMap<string, readonly string[]>) => void) | undefined;
 }

@@ -72,7 +72,7 @@ export async function migrateObjects({ live, crd }: Migration, tools: CrdTools):
   const migrated = { group: spec.group, resource: spec.names.plural };
   const apiVersion = `${GROUP}/${resource.version}`;
   const body = { apiVersion, kind: KIND, metadata: { name }, spec: { resource: migrated } };
-  tools.report?.(`Waits for ${KIND} ${name}: objects of ${metadata.name} go into version ${version}`);
+  tools.onProgress?.(`Waits for ${KIND} ${name}: objects of ${metadata.name} go into version ${version}`);
   const deadline = clock.monotonic() + MIGRATION_TIMEOUT_MS;
   for (;;) {
     const migration: JsonObject =

@@ -51,7 +51,7 @@ export async function forgetGoneKinds(tools: Reconciler, records: RecordsOfRelea
       objects: names,
     },
   );
-  tools.recorder?.forgotKinds(release, names);
+  tools.report?.forgotKinds(release, names);
   return true;
 }
 

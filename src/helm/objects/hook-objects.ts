@@ -60,7 +60,7 @@ export async function refuseHookReplacements(
   const objects = foreign.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
   const logFields = { module: module.name, objects };
   tools.logger.warn("Existing objects are replaced by hooks of the chart", logFields);
-  tools.recorder?.tookOver(module.name, objects);
+  tools.report?.tookOver(module.name, objects);
   for (const object of foreign) await claimObject(tools, object, { release: module.name, signal });
 }
 

@@ -211,7 +211,7 @@ function reportTakeover(
   foreign: readonly LiveObject[],
 ): void {
   const { name } = request.module;
-  const { logger, recorder } = tools;
+  const { logger, report } = tools;
   // Without objects that belong to this release already, and only lacked a label of helm.
   const self = { release: name, namespace: tools.namespace };
   const adopted = existing.filter(({ owner }) => !isSameOwner(owner, self));
@@ -222,5 +222,5 @@ function reportTakeover(
       ? "Existing objects are adopted, and retained when the module is removed"
       : "Objects of other releases are adopted";
   logger.warn(message, { module: name, objects });
-  recorder?.tookOver(name, objects);
+  report?.tookOver(name, objects);
 }

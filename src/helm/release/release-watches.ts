@@ -3,6 +3,7 @@
 import { ObjectStore, SECRETS } from "../../kube/index.ts";
 import type { KubeClient, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
 import { oneLine, type Logger } from "../../lib/index.ts";
+import type { HelmReport } from "../binary/helm.ts";
 import { parseReleaseMeta, type ReleaseMeta } from "./revisions.ts";
 
 export interface WatchOptions {
@@ -11,8 +12,7 @@ export interface WatchOptions {
   /** The operator's namespace, which is always watched. */
   readonly namespace: string;
   readonly logger: Logger;
-  /** Called when a watch of releases fails, and (undefined) when it works again. */
-  readonly onWatchError?: ((what: string, error: Error | undefined) => void) | undefined;
+  readonly report?: HelmReport | undefined;
 }
 
 /** Field selector for the Secrets in which helm stores records. */
@@ -71,7 +71,7 @@ export class ReleaseWatches {
 
   /** Ends the watch of a namespace and discards its revisions. */
   stopWatching(namespace: string): void {
-    this.#options.onWatchError?.(`Helm releases in ${namespace}`, undefined);
+    this.#options.report?.ownWatchChanged(`Helm releases in ${namespace}`, undefined);
     this.#watches.get(namespace)?.subscription.close();
     this.#watches.delete(namespace);
   }
@@ -107,9 +107,9 @@ export class ReleaseWatches {
 
   /** Records and logs that a watch fails, or (undefined) that it works again. A failure rejects those who wait for its list. */
   #onError(namespace: string, error: Error | undefined): void {
-    const { logger, onWatchError } = this.#options;
+    const { logger, report } = this.#options;
     const watched = this.#watches.get(namespace);
-    onWatchError?.(`Helm releases in ${namespace}`, error);
+    report?.ownWatchChanged(`Helm releases in ${namespace}`, error);
     if (watched !== undefined) watched.error = error;
     if (error === undefined) return logger.info("Helm releases are watched again", { namespace });
     logger.warn("Helm releases cannot be watched", { namespace, error: oneLine(error) });

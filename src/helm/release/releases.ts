@@ -3,7 +3,7 @@
  * tools, whose requests run under the module's ServiceAccount. The records of a release are helm's Secrets, one for each revision.
  */
 
-import type { Discovery } from "../../kube/index.ts";
+import type { Discovery, KindFinder } from "../../kube/index.ts";
 import type { Module, OnFailure } from "../../model/index.ts";
 import { ModuleTools, type ModuleAccounts } from "../module-tools.ts";
 import { ChartPrefetcher, type UpcomingModule } from "../chart-prefetcher.ts";
@@ -57,10 +57,8 @@ export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOp
   readonly crdExtraLabels?: Readonly<Record<string, string>> | undefined;
   /** `--module-namespace-labels`. */
   readonly moduleNamespaceLabels?: Readonly<Record<string, string>> | undefined;
-  /** Called when CRDs were applied. */
-  readonly onCrds?: () => void;
-  /** Called with the former objects of a release that finalizers keep, and with an empty list when they are deleted. */
-  readonly onLeftovers?: (release: string, objects: readonly string[]) => void;
+  /** Searches for missing kinds again when CRDs were applied. */
+  readonly kinds?: Pick<KindFinder, "recheckKinds">;
 }
 
 /** Works on the releases of the modules. */
@@ -87,7 +85,10 @@ export class Releases {
     this.helm = new Helm({ ...options, server: client.credentialsInfo.server });
     this.#capabilities = cacheCapabilities(options);
     this.#deferredLabels = new DeferredLabels({ ...options, store: this.store });
-    this.#leftovers = new Leftovers({ clock, onChange: options.onLeftovers ?? (() => {}) });
+    this.#leftovers = new Leftovers({
+      clock,
+      onChange: (release, objects) => options.report?.leftoversChanged(release, objects),
+    });
     this.#reconciler = {
       ...options,
       operator: { client, namespace: options.namespace, namespaceLabels: options.moduleNamespaceLabels },
@@ -117,7 +118,7 @@ export class Releases {
     // Deferred labels must not slow down the work on releases.
     this.#deferredLabels.postpone();
     this.#prefetcher?.markStarted(request.module.name);
-    const { clock, recorder } = this.#options;
+    const { clock, report } = this.#options;
     const { name } = request.module;
     const startedAt = clock.monotonic();
     try {
@@ -128,7 +129,7 @@ export class Releases {
       if (before !== undefined && isOtherRevision) await this.#checkLeftovers(tools, before);
       return { ...result, release: this.observed.get(name) };
     } finally {
-      recorder?.reconciled(name, (clock.monotonic() - startedAt) / 1000);
+      report?.reconciled(name, (clock.monotonic() - startedAt) / 1000);
       if (this.#prefetcher?.hasAllStarted === true) this.#stopPrefetching();
     }
   }
@@ -321,7 +322,7 @@ export class Releases {
   /** Creates and updates CRDs from files, and calls `listeners` with what it finds and does. Throws as `ensureCrds`. */
   async ensureCrds(
     request: CrdRequest,
-    listeners: Pick<CrdTools, "report" | "onDropped"> = {},
+    listeners: Pick<CrdTools, "onProgress" | "onDropped"> = {},
   ): Promise<void> {
     try {
       await ensureCrds(request.files, { ...this.#createCrdTools(request), ...request, ...listeners });
@@ -330,7 +331,7 @@ export class Releases {
     } finally {
       // Some may be applied although others are refused.
       this.#capabilities.forget();
-      this.#options.onCrds?.();
+      this.#options.kinds?.recheckKinds();
     }
   }
 

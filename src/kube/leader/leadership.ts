@@ -28,8 +28,8 @@ interface LeadershipOptions extends KubeAccess {
   readonly settings: LeaseSettings;
   /** The watchdog kills the process this long after the lease is lost. */
   readonly expireMs: number;
-  /** Called while the lease cannot be read or written, with reason and remedy; undefined = it can again. */
-  readonly onFailing?: (issue: string | undefined) => void;
+  /** The Lease cannot be read or written, with reason and remedy; undefined = it can again. */
+  readonly report: { leaseIssueChanged(issue: string | undefined): void };
   /** Called when the lease is lost: end everything that must not run beside the next leader. */
   readonly onLost: (reason: string) => void;
 }
@@ -92,7 +92,7 @@ export class Leadership {
           this.#armWatchdog(expireMs);
           options.onLost(reason);
         },
-        onFailing: (issue) => options.onFailing?.(issue),
+        onFailing: (issue) => options.report.leaseIssueChanged(issue),
         onWaiting: (holder) => {
           this.#holder = holder;
           logger.warn("Another operator works on this ConfigMap; waiting for its lease", { holder });

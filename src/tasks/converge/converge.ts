@@ -158,10 +158,10 @@ const FAILED = {
 type Step = keyof typeof FAILED;
 
 /** Counts and logs a failed step of a converge; returns the error as text. */
-function reportFailure({ recorder, logger }: Ports, step: Step, error: unknown): string {
+function reportFailure({ report, logger }: Ports, step: Step, error: unknown): string {
   const message = describeHookError(error);
   // Failed hooks have their own counters.
-  if (step !== "synchronization") recorder.discoveryFailed();
+  if (step !== "synchronization") report.discoveryFailed();
   logger.error(FAILED[step], { error: message });
   return message;
 }
@@ -198,7 +198,7 @@ function finishConverge(ports: Ports, task: ConvergeTask): Promise<Outcome<Task>
   state.record("convergeEnded", rounds % MAX_ROUNDS);
   const { startedAt = 0, finishedAt = 0 } = state.view.converge;
   const ms = finishedAt - startedAt;
-  ports.recorder.convergeEnded(ms / 1000);
+  ports.report.convergeEnded(ms / 1000);
   ports.logger.info("Converge ended", { cause: describeCause(task.cause), ms: Math.round(ms) });
   if (rounds < MAX_ROUNDS) return Promise.resolve({ kind: "done" });
   const reason = filesChanged ? FILES_CHANGE : "afterAll hooks change global values";

@@ -115,7 +115,7 @@ async function runScriptForDiscovery(
     return await runModuleScript(ports, module, input);
   } catch (error) {
     if (!failsAlone(ports, module, error) || input.signal.aborted) throw error;
-    ports.recorder.discoveryFailed();
+    ports.report.discoveryFailed();
     const message = `the enabled script failed: ${error.reason}`;
     return { enabled: false, problem: { file, message, retriedAs: "ScriptFailed" } };
   }
@@ -173,7 +173,7 @@ function recordScriptFailure(
 function recordDecision(ports: Ports, module: Module, decision: Enablement): void {
   const before = ports.state.module(module.name);
   if (before !== undefined && before.isDiscovered && before.enabled !== decision.enabled) {
-    ports.recorder.moduleSwitched(module.name, decision);
+    ports.report.moduleSwitched(module.name, decision);
     // A delete that did not finish has left watches open, and dropped their events. The run opens them again.
     if (decision.enabled) deactivate(ports, before.hooks);
   }
@@ -258,7 +258,7 @@ function removalTasks(ports: Ports): Task[] {
  * Records what is removed and what stays; reports foreign releases. If more modules would be deleted at once than `deletionLimit` allows, they
  * stay until a user confirms, and get a problem.
  */
-function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
+function recordRemovals({ state, report }: Ports, removals: Removals): void {
   const { deletionLimit, foreignModules, limitedModules, modulesToDelete, releasesToPurge } = removals;
   state.record("removalsDecided", {
     removalBlockers: removals.blockers,
@@ -268,7 +268,7 @@ function recordRemovals({ state, recorder }: Ports, removals: Removals): void {
     pendingRemovals: [...modulesToDelete, ...releasesToPurge],
   });
   const foreignMessage = "a release of this name belongs to another owner and is left alone";
-  for (const module of foreignModules) recorder.failed(module, "ForeignRelease", foreignMessage);
+  for (const module of foreignModules) report.failed(module, "ForeignRelease", foreignMessage);
   const message = "the module is disabled, but its removal is blocked: it exceeds the deletion limit";
   const confirmRemedy =
     deletionLimit === undefined ? "" : `, or confirm: ${formatConfirmCommand(deletionLimit, state.view)}`;

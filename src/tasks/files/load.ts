@@ -154,7 +154,7 @@ export async function reloadGlobalHooks(ports: Ports, tree: Tree, signal: AbortS
 
 /** Reports that a user must fix a module: in the log, and as an Event if the module is enabled. Invalid values have their own reason of the Event. */
 export function reportProblem(
-  { logger, recorder, state }: Ports,
+  { logger, report, state }: Ports,
   module: Module,
   { enabled, problem }: Pick<Enablement, "enabled" | "problem">,
 ): void {
@@ -162,7 +162,7 @@ export function reportProblem(
   logger.error("Module is invalid", { module: name, ...problem });
   const message = problem?.message ?? "";
   const areValuesInvalid = explainInvalidValues(state.values, module)?.message === message;
-  if (enabled) recorder.failed(name, areValuesInvalid ? "ValuesInvalid" : "Invalid", message);
+  if (enabled) report.failed(name, areValuesInvalid ? "ValuesInvalid" : "Invalid", message);
 }
 
 /** Ends the runs of modules, and the restores of their missing objects, because hooks or values are about to change; waits for the end. */

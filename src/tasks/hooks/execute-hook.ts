@@ -72,7 +72,7 @@ export function executeHook(ports: Ports, request: HookRunRequest): Promise<Hook
 /** Starts the process, applies its output, and records the run as success, failure, or allowed failure. */
 async function runAndApply(ports: Ports, request: HookRunRequest, openSpan: OpenSpan): Promise<HookAnswers> {
   const { hook, triggers, queue } = request;
-  const { clock, logger, recorder, state } = ports;
+  const { clock, logger, report, state } = ports;
   const startedAt = clock.monotonic();
   const settings = { ...ports.runs, actor: actorOf(ports, hook) };
   const hide = createSourceRedactor(state.values, sectionKey(hook)); // Replaces secrets in messages.
@@ -82,15 +82,15 @@ async function runAndApply(ports: Ports, request: HookRunRequest, openSpan: Open
   const { binding } = triggers[0];
   const activation = getHookActivation(binding);
   const cost = { seconds: (clock.monotonic() - startedAt) / 1000, usage: result?.usage };
-  const report = { hook, binding: binding.name, queue, activation, ...cost };
+  const ended = { hook, binding: binding.name, queue, activation, ...cost };
   try {
     if (output === undefined) throw new HookFailure(hook, failure ?? "it produced no output");
     const patches = validateHookPatches(ports, hook, output);
     await applyEffects(ports, request, { output, patches });
-    recorder.hookRun({ ...report, result: "success" });
+    report.hookRun({ ...ended, result: "success" });
     return output.answers;
   } catch (error) {
-    recorder.hookRun({ ...report, result: allowsFailure(triggers) ? "allowed" : "failed" });
+    report.hookRun({ ...ended, result: allowsFailure(triggers) ? "allowed" : "failed" });
     throw new HookFailure(hook, hide(error instanceof HookFailure ? error.message : oneLine(error)));
   }
 }
@@ -213,7 +213,7 @@ export async function runHookTask(
     ports.logger.error("Hook failed", { hook: hook.name, module: hook.module, queue, error: failure });
     if (!allowsFailure(triggers)) {
       const { name } = trigger.binding;
-      ports.recorder.hookFailed(hook.module, `hook ${hook.name}, ${name}, in queue ${queue}: ${failure}`);
+      ports.report.hookFailed(hook.module, `hook ${hook.name}, ${name}, in queue ${queue}: ${failure}`);
       return { kind: "retry", message: failure };
     }
   }

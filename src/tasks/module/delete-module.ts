@@ -96,7 +96,7 @@ function recordDeleted(run: ModuleRun): void {
   const { ports, name } = run;
   run.recordEnd();
   ports.state.recordModule(name, "releaseDeleted");
-  ports.recorder.moduleRemoved(name);
+  ports.report.moduleRemoved(name);
   ports.logger.info("Module deleted", { module: name });
 }
 
@@ -104,7 +104,7 @@ function recordDeleted(run: ModuleRun): void {
 function recordFailure(run: ModuleRun, error: unknown): Outcome<Task> {
   const { ports, name } = run;
   const message = run.recordFailure(error, toRetryReason(run, error));
-  ports.recorder.moduleDeleteFailed(name);
+  ports.report.moduleDeleteFailed(name);
   ports.logger.error("Module delete failed", { module: name, error: message });
   return { kind: "retry", message };
 }
@@ -135,7 +135,7 @@ export async function purgeRelease(
     ports.state.record("removalStarted", task.release);
     await ports.releases.uninstall({ name: task.release }, context.signal);
     await ports.releases.forgetRelease(task.release);
-    ports.recorder.releasePurged(task.release);
+    ports.report.releasePurged(task.release);
     ports.logger.info("Release purged", { release: task.release });
     return { kind: "done" };
   } catch (error) {

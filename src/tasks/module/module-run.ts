@@ -126,13 +126,13 @@ export class ModuleRun {
 
   /** Records that the run has failed and is retried; returns the failure as text. `question` is what a user must confirm before the retry can succeed. */
   recordFailure(error: unknown, reason: RetryReason): string {
-    const { clock, recorder } = this.ports;
+    const { clock, report } = this.ports;
     const message = describeHookError(error);
     const question = error instanceof ExistingObjectsError ? error.question : undefined;
     const failures = this.context.failures + 1;
     const failure = { reason, message, failures, line: lineWithCommand(error), question };
     this.#record("runFailed", failure, clock.now());
-    recorder.failed(this.name, reason, message);
+    report.failed(this.name, reason, message);
     return message;
   }
 

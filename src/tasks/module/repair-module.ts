@@ -43,7 +43,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
     await ports.restoreChart(module.chartDir);
     const request = buildCrdRequest(ports.state.values, record);
     await ports.releases.ensureCrds(request, {
-      report(progress) {
+      onProgress(progress) {
         ports.logger.info("Work on CRDs continues", { module: name, progress });
         ports.state.recordModule(name, "crdWorkProgressed", progress);
       },
@@ -60,7 +60,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
     if (problem === undefined) throw error;
     const hint = more.length === 0 ? "" : `; ${more.length} more in the log`;
     ports.state.recordModule(name, "problemFound", { ...problem, message: problem.message + hint });
-    ports.recorder.crdRefused(name, describeProblem(problem));
+    ports.report.crdRefused(name, describeProblem(problem));
     for (const each of [problem, ...more]) ports.logger.error("Module is invalid", { module: name, ...each });
     return problem;
   } finally {
@@ -92,7 +92,7 @@ export async function restoreModule(
   { module: name }: RestoreTask,
   { signal }: RunContext,
 ): Promise<Outcome<Task>> {
-  const { state, releases, recorder, logger } = ports;
+  const { state, releases, report, logger } = ports;
   const module = state.view.modules.get(name);
   // Since the restore was queued, the module has changed, or a run has begun that restores the objects.
   if (module === undefined || !canRestoreWithoutRun(module)) return { kind: "done" };
@@ -102,7 +102,7 @@ export async function restoreModule(
   try {
     const outcome = await releases.restoreObjects(name, missingObjects, signal);
     recordRestored([]);
-    recorder.moduleReleased(name, outcome);
+    report.moduleReleased(name, outcome);
     const objects = missingObjects.length;
     logger.info("Objects were restored before the due run", { module: name, objects });
     return { kind: "done" };

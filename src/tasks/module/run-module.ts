@@ -104,7 +104,7 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   const rollbackReason = outcome?.refusal;
   if (rollbackReason === undefined) await run.runHooks("afterHelm");
   run.recordStepsDone();
-  ports.recorder.moduleReleased(name, outcome);
+  ports.report.moduleReleased(name, outcome);
   // Rounds are the runs in a row that caused the next run.
   if (rollbackReason === undefined && run.record.run.rounds >= MAX_ROUNDS) {
     const cause = run.hasWritten ? "hooks change files of the module" : "afterHelm hooks change values";
@@ -133,7 +133,7 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   try {
     const release = await ports.releases.rollBack(request, rollbackRequest.revision);
     ports.state.recordModule(name, "releaseObserved", release);
-    ports.recorder.rolledBackByHand(name, release);
+    ports.report.rolledBackByHand(name, release);
   } finally {
     // An interrupted run repeats the request. After a failure, the labels of the release record it.
     if (!signal.aborted) ports.state.recordModule(name, "rollbackEnded");
@@ -223,7 +223,7 @@ function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<Rele
 function endRun(run: ModuleRun, { cause }: RunModuleTask, rollbackReason: string | undefined): void {
   const { ports, name, ms } = run;
   run.recordEnd(rollbackReason);
-  ports.recorder.moduleRun(name, ms / 1000, rollbackReason !== undefined);
+  ports.report.moduleRun(name, ms / 1000, rollbackReason !== undefined);
   if (rollbackReason === undefined)
     ports.logger.info("Module run succeeded", { module: name, trigger: describeCause(cause), ms });
   else ports.logger.warn("Module stays rolled back", { module: name, why: rollbackReason });
@@ -247,7 +247,7 @@ function failRun(run: ModuleRun, error: unknown): Outcome<Task> {
     return failUnusable(run, new FilesUnusable(oneLine(error), error.problems[0]));
   if (error instanceof UndecidedMoveError) return awaitDiscovery(run, error);
   const { ports, name } = run;
-  ports.recorder.moduleRun(name, run.ms / 1000, true);
+  ports.report.moduleRun(name, run.ms / 1000, true);
   if (error instanceof ForeignReleaseError) return failForeign(run, error);
   const message = run.recordFailure(error, toRetryReason(run, error));
   const { lastRun } = run.record.run;
@@ -271,7 +271,7 @@ function failForeign(run: ModuleRun, error: ForeignReleaseError): Outcome<Task> 
   run.endWithoutResult(oneLine(error));
   const remedy = "rename the module or remove that release";
   ports.state.recordModule(name, "problemFound", { file: record.module.dir, message, remedy });
-  ports.recorder.failed(name, "ForeignRelease", message);
+  ports.report.failed(name, "ForeignRelease", message);
   return { kind: "done" };
 }
 

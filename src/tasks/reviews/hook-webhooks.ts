@@ -36,8 +36,8 @@ interface HookWebhooksOptions {
   readonly failurePolicy: "Fail" | "Ignore";
   /** Called when there is a hook with webhooks that was not there before. */
   readonly onAdded: () => void;
-  /** Called when `issues` has changed for a module. */
-  readonly onIssue: (module: string | undefined) => void;
+  /** `issues` has changed for a module. */
+  readonly report: { hookIssuesChanged(module: string | undefined): void };
 }
 
 const GROUP = "hooks";
@@ -102,7 +102,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     before.stop.abort();
     this.#hooks.delete(hook.id);
     this.#withdraw(before);
-    if (before.issue !== undefined) this.#options.onIssue(hook.module);
+    if (before.issue !== undefined) this.#options.report.hookIssuesChanged(hook.module);
   }
 
   get isComplete(): boolean {
@@ -182,7 +182,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
     const { name: hook, module } = of.hook;
     if (issue !== undefined)
       this.#options.logger.warn("Webhooks are not registered", { hook, module, issue });
-    this.#options.onIssue(module);
+    this.#options.report.hookIssuesChanged(module);
   }
 
   /** Serves the webhooks of a hook, as soon as the server is open. */

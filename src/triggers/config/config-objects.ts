@@ -13,6 +13,7 @@ import type { ConfigMap, KubeClient, Resource, Secret } from "../../kube/index.t
 import type { Subscription, Target, WatchHub } from "../../kube/index.ts";
 import { isJsonObject, objectOf, type JsonObject, type Overlay } from "../../model/index.ts";
 import { Loop } from "../../runtime/index.ts";
+import type { TriggerReport } from "../report.ts";
 
 /** Data of an object, by key. */
 type Texts<T extends string | null = string> = Readonly<Record<string, T>>;
@@ -38,7 +39,7 @@ export interface ConfigLocation {
   /** Undefined = hooks write into the ConfigMap itself. Its name differs from the ConfigMap's. */
   readonly overlay: Overlay | undefined;
   /** Called when a watch fails, and (undefined) when it works again. */
-  readonly onWatchError?: ((what: string, error: Error | undefined) => void) | undefined;
+  readonly report?: Pick<TriggerReport, "ownWatchChanged"> | undefined;
 }
 
 interface CachedObject {
@@ -103,7 +104,7 @@ export class ConfigObjects {
 
   /** Watches an object; calls `onChange` when it was changed or deleted, and remembers the last content of a deleted object. */
   watch(name: string, onChange: () => void): Subscription {
-    const { hub, namespace, logger, onWatchError } = this.#location;
+    const { hub, namespace, logger, report } = this.#location;
     const cachedObject = this.#getOrCreateEntry(name);
     const { resource, store } = cachedObject;
     cachedObject.onChange = onChange;
@@ -114,7 +115,7 @@ export class ConfigObjects {
         onChange();
       },
       onError: (error) => {
-        onWatchError?.(`${resource.kind} ${name}`, error);
+        report?.ownWatchChanged(`${resource.kind} ${name}`, error);
         if (error !== undefined)
           logger.warn(`${resource.kind} cannot be watched`, { name, error: oneLine(error) });
       },

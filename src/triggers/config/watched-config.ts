@@ -13,6 +13,7 @@ import { ConfigObjects } from "./config-objects.ts";
 import type { AcceptedConfig, ConfigLocation, ConfigObject } from "./config-objects.ts";
 import { ConfigWriter } from "./config-writer.ts";
 import { moveOverlay, OverlayRestorer } from "./overlay.ts";
+import type { TriggerReport } from "../report.ts";
 
 interface WatchedConfigOptions extends ConfigLocation {
   readonly state: State;
@@ -21,8 +22,7 @@ interface WatchedConfigOptions extends ConfigLocation {
   readonly name: string;
   /** Storage of the accepted content over restarts. Only the leader has `save`. */
   readonly accepted?: (Pick<AcceptedConfig, "read"> & Partial<Pick<AcceptedConfig, "save">>) | undefined;
-  /** Called when the ConfigMap becomes invalid or is missing. */
-  readonly onConfigProblem: (reason: "ConfigMapInvalid" | "ConfigMapMissing", message: string) => void;
+  readonly report: Pick<TriggerReport, "configUnusable" | "ownWatchChanged">;
 }
 
 /** Edits within this time are handled together: helm and GitOps tools write ConfigMap and overlay in quick succession. */
@@ -223,19 +223,19 @@ export class WatchedConfig {
 
   /** Reports why the ConfigMap is invalid, and which content is in force. */
   #reportInvalid(problems: readonly Problem[]): void {
-    const { state, onConfigProblem } = this.#options;
+    const { state, report } = this.#options;
     const sentences = [...problems.map(describeProblem), explainInvalid(state.view)];
-    onConfigProblem("ConfigMapInvalid", sentences.join("; "));
+    report.configUnusable("ConfigMapInvalid", sentences.join("; "));
   }
 
   /** Records and reports that the ConfigMap is missing although it existed before, once until it is back. */
   #recordMissing(consequence: string): void {
-    const { state, name, onConfigProblem } = this.#options;
+    const { state, name, report } = this.#options;
     const isReported = configIsMissing(state.view);
     if (!this.#isConfigExpected || isReported) return;
     const message = `does not exist; ${consequence}`;
     const problem = { file: `ConfigMap ${name}`, message, remedy: "create it again" };
-    onConfigProblem("ConfigMapMissing", describeProblem(problem));
+    report.configUnusable("ConfigMapMissing", describeProblem(problem));
     state.inputs.recordConfig(
       { condition: "missing", problems: [problem], resourceVersion: undefined },
       { kind: "config" },

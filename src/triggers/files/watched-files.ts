@@ -8,6 +8,7 @@ import { watch } from "node:fs";
 import { Timers, type Clock, type Failures, type Logger } from "../../lib/index.ts";
 import { Loop } from "../../runtime/index.ts";
 import type { State } from "../../state/index.ts";
+import type { TriggerReport } from "../report.ts";
 import { DirWatches, type WatchDirectory } from "./dir-watches.ts";
 import { scan, SCAN_LIMITS } from "./scan.ts";
 import type { ScanLimits, SourceDirs, Fingerprint, Fingerprints } from "./scan.ts";
@@ -17,21 +18,13 @@ const POLL_MS = 2000;
 /** The pause between two polls is this many times as long as a poll, so that polling takes at most 2 % of the time. */
 const POLL_PAUSE_FACTOR = 50;
 
-/** How the directories are watched, for metrics. */
-export interface WatchHealth {
-  /** Directories with a kernel watch. */
-  readonly watchCount: number;
-  /** The kernel has no watches left: the directories are polled. */
-  readonly isPolling: boolean;
-}
-
 interface WatchedFilesOptions {
   readonly dirs: SourceDirs;
   readonly state: Pick<State, "tree" | "view" | "record">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly failures: Failures;
-  readonly onScan: (health: WatchHealth) => void;
+  readonly report: Pick<TriggerReport, "dirsScanned">;
   readonly watch?: WatchDirectory;
   readonly limits?: ScanLimits;
 }
@@ -177,7 +170,7 @@ export class WatchedFiles {
 
   /** Scans the stale entries, opens kernel watches of the directories that it finds, and closes those of directories that are deleted. */
   async #scan(isStale: (entry: string) => boolean): Promise<Fingerprints> {
-    const { dirs, onScan, limits = SCAN_LIMITS } = this.#options;
+    const { dirs, report, limits = SCAN_LIMITS } = this.#options;
     const before = this.#reportedFingerprints;
     this.#watches.startScan();
     const current = await scan({
@@ -192,7 +185,7 @@ export class WatchedFiles {
     this.#watches.closeUnusedWatches(
       (entry) => isStale(entry) || dirs.modulesDirs.includes(entry) || !current.has(entry),
     );
-    onScan({ watchCount: this.#watches.size, isPolling: this.#isPolling });
+    report.dirsScanned({ watchCount: this.#watches.size, isPolling: this.#isPolling });
     return current;
   }
 

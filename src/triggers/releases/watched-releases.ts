@@ -3,8 +3,6 @@
  * the module. The first converge is the first reconciliation of all modules after the start.
  */
 
-import type { DriftedObject } from "../../drift/index.ts";
-import type { Health } from "../../health/index.ts";
 import type { Release, Releases } from "../../helm/index.ts";
 import { get, getMetadata, ignoreNotFound } from "../../kube/index.ts";
 import type { KindFinder, KubeClient, Resource, WatchHub } from "../../kube/index.ts";
@@ -21,6 +19,7 @@ import { ReleaseHealth } from "./release-health.ts";
 import { toReleaseObjects, type ReleaseObject } from "./object-state.ts";
 import { RequestLimit } from "./request-limit.ts";
 import { StorageClasses } from "./storage-classes.ts";
+import type { TriggerReport } from "../report.ts";
 
 /** If a failing module blocks the first converge, the objects of the other modules are watched after this time. */
 const MAX_WATCH_DELAY_MS = 30_000;
@@ -44,12 +43,7 @@ interface WatchedReleasesOptions {
   readonly healthTimeoutMs: number;
   /** Default for modules whose ConfigMap section has no drift mode. */
   readonly drift: DriftMode;
-  /** Called with each object that has drifted. */
-  readonly onDrift: (module: string, object: DriftedObject, repaired: boolean) => void;
-  /** Called when the health of a release changes; undefined = the release is not watched any more. */
-  readonly onHealth: (module: string, health: Health | undefined) => void;
-  /** Called with each object that is missing. */
-  readonly onMissing: (module: string, object: string) => void;
+  readonly report: Pick<TriggerReport, "objectDrifted" | "healthChanged" | "objectMissing">;
 }
 
 /** Records the releases of modules, and health, drift and missing objects of each. */
@@ -164,14 +158,14 @@ export class WatchedReleases {
     if (watchedRelease === undefined) return;
     watchedRelease.close();
     this.#watchedReleases.delete(module);
-    const { state, onHealth } = this.#options;
+    const { state, report } = this.#options;
     state.recordModule(module, "releaseUnwatched");
-    onHealth(module, undefined);
+    report.healthChanged(module, undefined);
   }
 
   /** Creates the analyzers of a module's release. They record their findings in the state. */
   #createWatchedRelease(module: string): WatchedRelease {
-    const { clock, logger, state, releases, onDrift, onHealth } = this.#options;
+    const { clock, logger, state, releases, report } = this.#options;
     const kinds = this.#kindWatches;
     const selfHeal = new SelfHeal({
       kinds,
@@ -192,7 +186,10 @@ export class WatchedReleases {
       pods: this.#podWatches,
       onHealth: (releaseHealth) => {
         state.recordModule(module, "healthAssessed", releaseHealth);
-        onHealth(module, releaseHealth);
+        report.healthChanged(module, releaseHealth);
+        // A revision that stays healthy is labelled good: a rollback may go back to it.
+        const record = state.module(module);
+        if (record !== undefined) releases.goodRevisions.recordHealth(record.module, record.health);
       },
     });
     const drift = new ReleaseDrift({
@@ -205,7 +202,7 @@ export class WatchedReleases {
       readRecordedObjects: (signal) => releases.readRecordedObjects(module, signal),
       mayCheck: () => this.#isSettled(module) && releases.observed.get(module)?.status === "deployed",
       onDrift: (drift) => state.recordModule(module, "driftObserved", drift),
-      onFound: (object, repaired) => onDrift(module, object, repaired),
+      onFound: (object, isRepaired) => report.objectDrifted(module, object, isRepaired),
     });
     return new WatchedRelease({ kinds, clock, analyzers: { selfHeal, drift, health } });
   }
@@ -261,13 +258,13 @@ export class WatchedReleases {
 
   /** Records missing objects, so that a run restores them. Objects that were never created are only logged. */
   #recordMissing(module: string, found: readonly MissingObject[]): void {
-    const { state, logger, onMissing } = this.#options;
+    const { state, logger, report } = this.#options;
     const missing = this.#selectCreated(module, found);
     const neverCreated = found.map(({ name }) => name).filter((name) => !missing.includes(name));
     if (neverCreated.length > 0)
       logger.warn("Objects of a release were never created", { module, ...limitNames(neverCreated) });
     if (missing.length === 0) return;
-    for (const object of missing) onMissing(module, object);
+    for (const object of missing) report.objectMissing(module, object);
     logger.warn("Objects of a release are missing", { module, ...limitNames(missing) });
     // The state adds them to the objects that wait for a run already.
     state.beginEvent("deleted object", { module, object: missing[0], objects: missing.length });

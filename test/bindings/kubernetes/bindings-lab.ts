@@ -41,12 +41,13 @@ export function bindingsLab(more: Partial<KubeBindingsOptions> = {}, invalidate 
     resolve: (kind: string) => Promise.resolve(kinds.get(kind.toLowerCase())),
     invalidate,
   };
+  const finder = new KindFinder({ hub, clock, discovery });
   const bindings = new KubeBindings({
     hub,
     clock,
     logger: silentLogger,
     filters: engine,
-    kinds: new KindFinder({ hub, clock, discovery }),
+    kinds: finder,
     queues: {
       offer: (_, { hook: of, trigger }) => {
         reported.push(triggerText(of, trigger));
@@ -65,5 +66,5 @@ export function bindingsLab(more: Partial<KubeBindingsOptions> = {}, invalidate 
     await settle();
     return watch.open();
   };
-  return { server, clock, hub, kinds, bindings, take, triggers, serve };
+  return { server, clock, hub, kinds, finder, bindings, take, triggers, serve };
 }

@@ -202,10 +202,13 @@ describe("events", () => {
     const timed: string[] = [];
     const { bindings, serve, take } = bindingsLab({
       filters: { compile },
-      createTimes: (of, { jqFilter }) => ({
-        recordFilter: () => void timed.push(`${of.name} filtered by ${jqFilter}`),
-        recordEvent: (seconds) => void timed.push(`${of.name} told after ${seconds} s`),
-      }),
+      report: {
+        bindingIssueChanged: () => {},
+        bindingTimes: (of, { jqFilter }) => ({
+          recordFilter: () => void timed.push(`${of.name} filtered by ${jqFilter}`),
+          recordEvent: (seconds) => void timed.push(`${of.name} told after ${seconds} s`),
+        }),
+      },
     });
     const hooks = ["a", "b"].map((name) => hookOf(name, [binding({ jqFilter: "one" })]));
     hooks.push(hookOf("c", [binding({ jqFilter: "two" })]));
@@ -394,20 +397,26 @@ describe("kinds", () => {
 
   it("are looked for at once when told so, past what discovery remembers", async () => {
     let invalidated = 0;
-    const { bindings, clock, server, kinds } = bindingsLab({}, () => void invalidated++);
-    bindings.kindsChanged();
+    const { bindings, clock, finder, server, kinds } = bindingsLab({}, () => void invalidated++);
+    finder.recheckKinds();
     expect(invalidated).toBe(1);
     await bindings.enable(widget);
     await server.next();
     kinds.set("widget", WIDGETS);
-    bindings.kindsChanged();
+    finder.recheckKinds();
     await clock.advance(0);
     expect((await server.next()).request.path).toContain("widgets");
   });
 
   it("that are missing stand in nobody's way any more once the hook is gone", async () => {
     const reported: (string | undefined)[] = [];
-    const { bindings } = bindingsLab({ onIssue: (_, __, message) => void reported.push(message) });
+    const times = { recordFilter: () => {}, recordEvent: () => {} };
+    const { bindings } = bindingsLab({
+      report: {
+        bindingIssueChanged: (_, __, issue) => void reported.push(issue),
+        bindingTimes: () => times,
+      },
+    });
     await bindings.enable(widget);
     bindings.disable(widget);
     expect(reported).toEqual([expect.stringContaining("Widget"), undefined]);

@@ -42,7 +42,7 @@ beforeEach(async () => {
   writeFileSync(file, JSON.stringify(definition(["v2"], "v2")));
   const client = connect({ kubeConfig: api.kubeconfig(), userAgent: "test", logger: silentLogger });
   ensure = (confirmed) =>
-    ensureCrds([file], { client, clock, confirmed, report: (text) => reported.push(text) });
+    ensureCrds([file], { client, clock, confirmed, onProgress: (text) => reported.push(text) });
   onTestFinished(async () => {
     await client.close();
     await api.close();

@@ -53,7 +53,7 @@ describe("existing objects of a chart", () => {
       isOurs: (release: string) => release === "m" || release === "ours",
       keepsObjects: () => false,
       logger: keepLog(logged),
-      recorder: { tookOver: (_: string, objects: readonly string[]) => void events.push([...objects]) },
+      report: { tookOver: (_: string, objects: readonly string[]) => void events.push([...objects]) },
       discovery: { resolve: (kind: string) => Promise.resolve(kind === "Secret" ? SECRETS : CONFIG_MAPS) },
       helm: { template: () => Promise.resolve(chart.join("---\n")) },
       capabilities: { kubeVersion: () => Promise.resolve(undefined) },

@@ -54,7 +54,7 @@ function lab(access?: AccountLimits) {
     clock,
     logger: silentLogger,
     accessOf: () => access,
-    onIssue: () => {},
+    report: { hookIssuesChanged: () => {} },
     onAdded: () => (world.added += 1),
     open: () => {
       world.opened += 1;

@@ -88,7 +88,12 @@ class Server {
     const state = new State({ clock });
     const { client } = this;
     const hub = {} as WatchHub;
-    const more = { clock, state, name: "state-of-people", onConfigProblem: () => {} };
+    const more = {
+      clock,
+      state,
+      name: "state-of-people",
+      report: { configUnusable: () => {}, ownWatchChanged: () => {} },
+    };
     const followed = new WatchedConfig({
       client,
       hub,

@@ -54,7 +54,7 @@ class ConfigStory {
       namespace: "ops",
       name: "cm",
       overlay: this.isOverlaid ? { kind: "ConfigMap", name: "over" } : undefined,
-      onConfigProblem: () => {},
+      report: { configUnusable: () => {}, ownWatchChanged: () => {} },
     });
   }
 

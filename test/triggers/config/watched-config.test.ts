@@ -95,7 +95,7 @@ function world(
     clock,
     logger: keepLog(logged),
     namespace: "ops",
-    onConfigProblem: () => {},
+    report: { configUnusable: () => {}, ownWatchChanged: () => {} },
   };
   const overlay = more.overlay === undefined ? undefined : ({ kind: "ConfigMap", name: "over" } as const);
   const followed = new WatchedConfig({ ...base, name: "cm", overlay });

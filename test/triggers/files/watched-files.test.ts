@@ -66,7 +66,7 @@ async function start(watchDir: typeof watch = watch, limits?: ScanLimits): Promi
     clock,
     logger,
     failures: new Failures(logger),
-    onScan: (health) => checks.push(health),
+    report: { dirsScanned: (health) => void checks.push(health) },
     ...(limits && { limits }),
     watch: (dir, report): FSWatcher =>
       watchDir(dir, (event, name) => {

@@ -79,6 +79,7 @@ async function lab(status = "deployed") {
       readLastingRefs: () => (made.broken ? Promise.reject(made.broken) : Promise.resolve(made.objects)),
     },
     store: { onChange: (listener: typeof changed) => void (changed = listener) },
+    goodRevisions: { recordHealth: () => {} },
   } as unknown as Releases;
   const onAbsent = (_module: string, name: string): void => void counted.push(name);
   const scope = new Scope();
@@ -87,8 +88,7 @@ async function lab(status = "deployed") {
     state,
     releases,
     scope,
-    onMissing: onAbsent,
-    onHealth: () => {},
+    report: { objectMissing: onAbsent, objectDrifted: () => {}, healthChanged: () => {} },
   });
   const listed = async (names: readonly string[]): Promise<void> => {
     await settle();
@@ -340,6 +340,7 @@ test("a release that cannot be read keeps its watches, is reported once and read
       get: () => ({ name: "one", namespace: "ops", revision: 1, status: "deployed" }),
       readLastingRefs: () => answer(),
     },
+    goodRevisions: { recordHealth: () => {} },
   } as unknown as Releases;
   const scope = new Scope();
   const followed = new WatchedReleases({
@@ -347,8 +348,7 @@ test("a release that cannot be read keeps its watches, is reported once and read
     state: lab.state,
     releases,
     scope,
-    onMissing: () => {},
-    onHealth: () => {},
+    report: { objectMissing: () => {}, objectDrifted: () => {}, healthChanged: () => {} },
   });
   const check = async (): Promise<readonly string[] | undefined> => {
     followed.recordRelease("one");
