@@ -24,12 +24,5 @@ export { readTree } from "./read/read-tree.ts";
 export { hashModuleFiles } from "./read/refresh-module.ts";
 export { TreeReader } from "./tree-reader.ts";
 export { isConfirmedMissing, type RegistryModules } from "./read/reading.ts";
-export {
-  encodingProblem,
-  isTimestampReliable,
-  MOST_BYTES,
-  MOST_ENTRIES,
-  refuseLinksOutside,
-  stat,
-  toFoundFile,
-} from "./read/files.ts";
+export { encodingProblem, MOST_BYTES, MOST_ENTRIES, refuseLinksOutside, stat } from "./read/files.ts";
+export { Fingerprint, toFoundFile } from "./read/fingerprint.ts";

@@ -27,7 +27,7 @@ import type { Clock } from "../../lib/index.ts";
 import { isContainer, objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject, Module } from "../../model/index.ts";
 import {
-  isTimestampReliable,
+  Fingerprint,
   listChartFiles,
   listChartFilesInSlices,
   refuseLinksOutside,
@@ -90,8 +90,9 @@ function checkLinks(module: ChartFilesOf, files: ChartFile[]): ChartFile[] {
 
 interface CachedChart {
   readonly dir: string;
-  readonly fingerprint: string;
-  readonly hasReliableTimestamps: boolean;
+  readonly fingerprint: Fingerprint;
+  /** Wall-clock time of the read in ms. */
+  readonly readAt: number;
   readonly chart: Chart;
 }
 
@@ -109,15 +110,13 @@ export class ChartReader {
   async read(module: Pick<Module, "name"> & ChartFilesOf): Promise<Chart> {
     const slices = new WorkSlices();
     const files = await findUsableChartFiles(module, slices);
-    const fingerprint = computeFingerprint(files);
+    const fingerprint = new Fingerprint(files.map((file) => [file.rel, file]));
     const cached = this.#cache.get(module.name);
-    const isUnchanged = cached?.dir === module.chartDir && cached.fingerprint === fingerprint;
-    // A file that changed just now may change again within the resolution of its time stamp, with the same fingerprint.
-    if (isUnchanged && cached.hasReliableTimestamps) return cached.chart;
-    const lastChange = files.reduce((latest, file) => Math.max(latest, file.changedAt), 0);
-    const hasReliableTimestamps = isTimestampReliable(lastChange, this.#clock.now());
+    const isSameDir = cached?.dir === module.chartDir;
+    if (isSameDir && cached.fingerprint.isUnchanged(cached.readAt, fingerprint)) return cached.chart;
+    const readAt = this.#clock.now();
     const chart = await readChart(files, module.chart, slices);
-    this.#cache.set(module.name, { dir: module.chartDir, fingerprint, hasReliableTimestamps, chart });
+    this.#cache.set(module.name, { dir: module.chartDir, fingerprint, readAt, chart });
     return chart;
   }
 }
@@ -375,11 +374,6 @@ export function formatApiVersion({ group, version }: Pick<GroupVersion, "group" 
 export function listApiVersions(served: GroupVersion): string[] {
   const apiVersion = formatApiVersion(served);
   return [apiVersion, ...(served.resources ?? []).map(({ kind }) => `${apiVersion}/${kind}`)];
-}
-
-/** A text that changes when a file of the chart changes. Computed from file metadata only, because each run of each module computes it. */
-function computeFingerprint(files: readonly ChartFile[]): string {
-  return files.map((file) => `${file.rel}\0${file.signature}`).join("\n");
 }
 
 /** The text of a file that may contain templates. Of a packed sub-chart, all files in one text, because only the words in it matter. */

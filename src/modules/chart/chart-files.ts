@@ -6,7 +6,8 @@ import { RE2JS } from "re2js";
 
 import { attempt, readRegularFile, type WorkSlices } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import { fileProblem, identifyFile, SizeLimits, stat, toFoundFile, type FoundFile } from "../read/files.ts";
+import { fileProblem, identifyFile, SizeLimits, stat } from "../read/files.ts";
+import { toFoundFile, type FoundFile } from "../read/fingerprint.ts";
 
 export interface ChartFile extends FoundFile {
   readonly rel: string;

@@ -13,8 +13,8 @@ import {
   type Module,
 } from "../../model/index.ts";
 import { notAMapError, parseDocument } from "../../values/index.ts";
-import { findFiles, readText, SizeLimits, stat, toFoundFile, walkDirectory } from "../read/files.ts";
-import type { FoundFile } from "../read/files.ts";
+import { findFiles, readText, SizeLimits, stat, walkDirectory } from "../read/files.ts";
+import { toFoundFile, type FoundFile } from "../read/fingerprint.ts";
 import type { ChartArchives } from "./archives.ts";
 import { listChartCrds, readHelmIgnore } from "./chart-files.ts";
 import { addonFilePath, type ChartLocation } from "./addon-file.ts";

@@ -7,7 +7,8 @@ import { join } from "node:path";
 
 import { collect, mergeLayers, type JsonObject, type Section, type StaticValues } from "../../model/index.ts";
 import { parseCommonValues, type CommonValues } from "../../values/index.ts";
-import { isTimestampReliable, missingValuesFile, readText } from "./files.ts";
+import { missingValuesFile, readText } from "./files.ts";
+import { Fingerprint } from "./fingerprint.ts";
 import { confirmMissing, type Reading, type RememberedValues } from "./reading.ts";
 import type { DirScan } from "./scan-dir.ts";
 
@@ -87,10 +88,8 @@ function readCommonFile(reading: Reading, file: string, scan: DirScan): Remember
     if (reading.options.strict) reading.problems.push(missingValuesFile(file));
     return undefined;
   }
-  if (remembered?.isSignatureReliable === true && remembered.signature === currentFile.signature)
-    return remembered;
+  const fingerprint = new Fingerprint([[file, currentFile]]);
+  if (remembered?.fingerprint.isUnchanged(remembered.readAt, fingerprint) === true) return remembered;
   const values = collect(reading.problems, () => parseCommonValues(readText(file), file));
-  if (values === undefined) return remembered;
-  const isSignatureReliable = isTimestampReliable(currentFile.changedAt, reading.now);
-  return { signature: currentFile.signature, isSignatureReliable, values };
+  return values === undefined ? remembered : { fingerprint, readAt: reading.now, values };
 }

@@ -1,10 +1,11 @@
-/** Reads and lists files of modules within limits, and detects changes of files without reading them. */
+/** Reads and lists files of modules within limits. */
 
 import { closeSync, openSync, readdirSync, readSync, realpathSync, statSync, type Stats } from "node:fs";
 import { dirname, join, sep } from "node:path";
 
 import { decodeText, EncodingError, oneLine, readRegularFile } from "../../lib/index.ts";
 import { ProblemError, type Problem } from "../../model/index.ts";
+import { toFoundFile, type FoundFile } from "./fingerprint.ts";
 
 /** Most bytes of a file that is parsed as a whole, such as a values.yaml: parsing a larger one would block the operator for too long. */
 const MAX_PARSED_BYTES = 1024 * 1024;
@@ -53,28 +54,9 @@ export function missingValuesFile(file: string): Problem {
   return { file, message: "is missing", remedy };
 }
 
-/** An existing file or directory, with a signature that changes when the file does: changes are found without reading content. */
-export interface FoundFile {
-  readonly path: string;
-  readonly signature: string;
-  readonly executable: boolean;
-  /** Time of the last change, in ms since the epoch. A file that changed just before it was read may change again without a new time. */
-  readonly changedAt: number;
-}
-
 /** Stats of a path, following links; undefined if it does not exist or is a dangling link. Throws other errors. */
 export function stat(path: string): Stats | undefined {
   return statSync(path, { throwIfNoEntry: false });
-}
-
-/** Makes the signature of an existing path from its `stats`: any change of content, owner or mode changes it. */
-export function toFoundFile(path: string, stats: Stats): FoundFile {
-  return {
-    path,
-    signature: [stats.mtimeMs, stats.ctimeMs, stats.size, stats.ino, stats.mode].join("-"),
-    executable: (stats.mode & 0o111) !== 0,
-    changedAt: Math.max(stats.ctimeMs, stats.mtimeMs),
-  };
 }
 
 /** The regular files among paths below a directory, by path. */
@@ -86,14 +68,6 @@ export function findFiles(dir: string, paths: Iterable<string>): Map<string, Fou
     if (stats?.isFile() === true) files.set(path, toFoundFile(full, stats));
   }
   return files;
-}
-
-/** File systems may give two changes within this time the same time stamp. */
-const TIMESTAMP_RESOLUTION_MS = 50;
-
-/** Whether a file changed long enough before `now` that another change would have another time stamp. Only then an equal signature means equal content. */
-export function isTimestampReliable(changedAt: number, now: number): boolean {
-  return changedAt < now - TIMESTAMP_RESOLUTION_MS;
 }
 
 /** Most paths below one directory: links can multiply a few directories into very many paths. */

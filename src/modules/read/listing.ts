@@ -1,4 +1,4 @@
-/** Lists the files of a module's directory, hooks among them, without reading them. Equal signatures mean an unchanged file. */
+/** Lists the files of a module's directory, hooks among them, without reading them. */
 
 import { lstatSync, readdirSync, type Stats } from "node:fs";
 import { basename, extname, join } from "node:path";
@@ -8,8 +8,8 @@ import { describeProblem, type HookFile, type Problem } from "../../model/index.
 import { readHelmIgnore } from "../chart/chart-files.ts";
 import { listChartInputs } from "../chart/find-chart.ts";
 import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";
-import { findFiles, identifyFile, isScript, SizeLimits, stat, toFoundFile, walkDirectory } from "./files.ts";
-import type { FoundFile } from "./files.ts";
+import { findFiles, identifyFile, isScript, SizeLimits, stat, walkDirectory } from "./files.ts";
+import { Fingerprint, toFoundFile, type FoundFile } from "./fingerprint.ts";
 
 /** The files of a module's directory that the operator reads, without their content. */
 export interface Listing {
@@ -24,10 +24,8 @@ export interface Listing {
   readonly misfits: readonly Problem[];
   /** The parsed `addon.yaml`. Every listing reads it, because it names further files to list. */
   readonly addonFile: AddonFile;
-  /** The signatures of all listed files: equal as long as none has changed. */
-  readonly fingerprint: string;
-  /** The latest change of anything listed, in ms since the epoch. */
-  readonly changedAt: number;
+  /** Of all listed files, and of the problems of others. */
+  readonly fingerprint: Fingerprint;
 }
 
 const TOP_LEVEL_FILES = new Set(["Chart.yaml", ADDON_FILE, MODULE_FILE, "values.yaml", "enabled"]);
@@ -56,8 +54,8 @@ export function listModule(dir: string): Listing {
   const addonFile = readAddonFile(dir);
   const chart = listChartInputs(dir, addonFile.chart);
   const misfits = findMisfits(dir, MODULE_KINDS);
-  const summary = summarize([...files, ...hooks, ...chart], misfits);
-  return { dir, files, hooks, chart, misfits, addonFile, ...summary };
+  const fingerprint = new Fingerprint([...files, ...hooks, ...chart], misfits.map(describeProblem));
+  return { dir, files, hooks, chart, misfits, addonFile, fingerprint };
 }
 
 /** Names below a directory that must be plain files, or directories, if they exist. */
@@ -103,20 +101,6 @@ function describeKind(stats: Stats): string {
  */
 export function listedPaths(listing: Listing): string[] {
   return [...listing.files.keys(), ...[...listing.hooks.keys()].map((rel) => `hooks/${rel}`)];
-}
-
-/** Combines the signatures of the listed files, and the problems of others, into one fingerprint, and finds the time of their latest change. */
-function summarize(
-  entries: readonly (readonly [string, FoundFile])[],
-  misfits: readonly Problem[],
-): Pick<Listing, "fingerprint" | "changedAt"> {
-  return {
-    fingerprint: [
-      ...entries.map(([rel, file]) => `${rel}\0${file.signature}`),
-      ...misfits.map(describeProblem),
-    ].join("\n"),
-    changedAt: entries.reduce((latest, [, file]) => Math.max(latest, file.changedAt), 0),
-  };
 }
 
 /** Adds `templates` to `files` if it is a directory. Its signature is constant, because each render compares the chart's files anyway. */

@@ -14,7 +14,7 @@ import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import { locateChart, readChartYaml, readChartWord, type LocatedChart } from "../chart/find-chart.ts";
 import { addonFilePath, checkNamespaceLength, chooseNamespace } from "../chart/addon-file.ts";
 import { fileProblem, missingValuesFile, readText, refuseLinksOutside, stat } from "./files.ts";
-import type { FoundFile } from "./files.ts";
+import { Fingerprint, type FoundFile } from "./fingerprint.ts";
 import { findNonExecutableScripts, listOwnCrds, SCHEMA_FILES, toHookFiles, type Listing } from "./listing.ts";
 import type { Reading } from "./reading.ts";
 import { readReferences } from "./references.ts";
@@ -150,8 +150,7 @@ export function unreadableModule(reading: Reading, candidate: ModuleCandidate): 
     ...NO_FILES,
     misfits: [],
     addonFile,
-    fingerprint: "",
-    changedAt: 0,
+    fingerprint: new Fingerprint([]),
   });
 }
 

@@ -11,6 +11,7 @@ import type { AddonCheck, HookFile, Json, Module, ModuleOrigin, Problem } from "
 import type { SchemaFiles, StaticValues, Tree } from "../../model/index.ts";
 import type { CommonValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
+import type { Fingerprint } from "./fingerprint.ts";
 import type { DirScan } from "./scan-dir.ts";
 
 /** A missing path counts as deleted only after a second check this much later. */
@@ -22,15 +23,16 @@ export interface RememberedModule {
   /** The module of the last read without a problem; undefined if there was none. */
   readonly lastValid: Module | undefined;
   readonly paths: readonly string[];
-  readonly fingerprint: string;
-  /** False when a file had changed so shortly before the read that a later change could leave the same time stamp. */
-  readonly isFingerprintReliable: boolean;
+  /** Undefined if the directory could not be listed. */
+  readonly fingerprint: Fingerprint | undefined;
+  /** Wall-clock time of the read in ms. */
+  readonly readAt: number;
 }
 
-/** A parsed `modules/values.yaml` of the last read, with the signature of its file. */
+/** A parsed `modules/values.yaml` of the last read, with the fingerprint of its file and the time of the read. */
 export interface RememberedValues {
-  readonly signature: string;
-  readonly isSignatureReliable: boolean;
+  readonly fingerprint: Fingerprint;
+  readonly readAt: number;
   readonly values: CommonValues;
 }
 

@@ -6,7 +6,8 @@ import { join, resolve, sep } from "node:path";
 import { attempt, oneLine } from "../../lib/index.ts";
 import type { SchemaFiles, SchemaReference } from "../../model/index.ts";
 import { referencedFiles } from "../../values/index.ts";
-import { toFoundFile, readText, stat } from "./files.ts";
+import { readText, stat } from "./files.ts";
+import { toFoundFile } from "./fingerprint.ts";
 
 const MAX_FILES = 100;
 const MAX_BYTES = 1024 * 1024;

@@ -10,7 +10,8 @@ import { join, sep } from "node:path";
 import { attempt, hashFiles, readRegularFile } from "../../lib/index.ts";
 import type { Module, Tree } from "../../model/index.ts";
 import { listChartFiles } from "../chart/chart-files.ts";
-import { isTimestampReliable, stat, toFoundFile } from "./files.ts";
+import { stat } from "./files.ts";
+import { toFoundFile } from "./fingerprint.ts";
 import { listedPaths, listModule, type Listing } from "./listing.ts";
 import { readModule, registryOrigin, toProblems, unreadableModule } from "./read-module.ts";
 import type { ModuleCandidate } from "./read-module.ts";
@@ -41,18 +42,17 @@ export async function refreshModule(reading: Reading, candidate: ModuleCandidate
     const problem = toProblems(error, candidate.dir)[0];
     const module = lastValid ?? (await unreadableModule(reading, candidate));
     // Without a fingerprint, the next read reads the module in any case.
-    const listed = { paths: before?.paths ?? [], fingerprint: "", isFingerprintReliable: false };
+    const listed = { paths: before?.paths ?? [], fingerprint: undefined, readAt: reading.now };
     return rememberModule(reading, { module: { ...module, problem }, lastValid, ...listed });
   }
   const kept = before && keepIfUnchanged(reading, before, { candidate, listing });
   if (kept !== undefined) return kept;
   const fresh = await readModule(reading, candidate, listing);
-  const { fingerprint, changedAt } = listing;
   return rememberModule(reading, {
     ...keepLastValid(fresh, lastValid),
     paths: listedPaths(listing),
-    fingerprint,
-    isFingerprintReliable: isTimestampReliable(changedAt, reading.now),
+    fingerprint: listing.fingerprint,
+    readAt: reading.now,
   });
 }
 
@@ -99,7 +99,8 @@ export function rememberModule(reading: Reading, remembered: RememberedModule): 
 
 /** Whether the files of a module are the same as in its last listing. A module that could not be listed has no fingerprint and counts as the same. */
 export function isListingCurrent({ fingerprint, module }: RememberedModule): boolean {
-  return fingerprint === "" || fingerprint === attempt(() => listModule(module.dir).fingerprint);
+  if (fingerprint === undefined) return true;
+  return fingerprint.digest === attempt(() => listModule(module.dir).fingerprint.digest);
 }
 
 /** Returns the last content of a module, marked with the paths that are missing but may return. */
@@ -117,10 +118,10 @@ function keepWithMissing(
 /** Whether nothing that a module is read from has changed since its last read. */
 function isUnchanged(before: RememberedModule, listing: Listing, candidate: ModuleCandidate): boolean {
   const hasSameCommonValues = before.module.common === candidate.common;
-  const { isFingerprintReliable, fingerprint, module } = before;
+  const { fingerprint, readAt, module } = before;
   if (!areReferencesUnchanged(module.schemas)) return false;
-  const haveFilesChanged = !isFingerprintReliable || fingerprint !== listing.fingerprint;
-  if (haveFilesChanged || !hasSameCommonValues) return false;
+  const areFilesUnchanged = fingerprint?.isUnchanged(readAt, listing.fingerprint) === true;
+  if (!areFilesUnchanged || !hasSameCommonValues) return false;
   // The unpacked chart is in a temp directory, which a cleanup may have emptied.
   return existsSync(module.chartDir);
 }

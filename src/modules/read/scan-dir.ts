@@ -9,7 +9,7 @@ import { extname, join } from "node:path";
 import { oneLine } from "../../lib/index.ts";
 import { camelCase, describeProblem, type Problem } from "../../model/index.ts";
 import { GLOBAL_SOURCES, MODULE_SETTINGS } from "../../values/index.ts";
-import { toFoundFile, type FoundFile } from "./files.ts";
+import { toFoundFile, type FoundFile } from "./fingerprint.ts";
 
 /** A sub-directory (or a symlink to one) with a valid module name. */
 export interface ModuleDirectory {

@@ -1,5 +1,5 @@
 /**
- * Scans the directories of modules and global hooks, and computes fingerprints that show changes. An entry is a subdirectory of a modules
+ * Scans the directories of modules and global hooks, and computes digests that show changes. An entry is a subdirectory of a modules
  * directory, or the directory of global hooks. Kernel watches of the directories show which entries are stale.
  */
 
@@ -16,7 +16,7 @@ export interface SourceDirs {
 }
 
 /** Digests of an entry of a modules directory, or of the directory of global hooks. */
-export interface Fingerprint {
+export interface EntryDigests {
   /** Digest of times, sizes and inodes. It may change while the content stays. */
   readonly stamps: string;
   /** Digest of names, modes and contents. */
@@ -25,8 +25,8 @@ export interface Fingerprint {
   readonly discoveryInputs: string;
 }
 
-/** Fingerprints by path of the entry. */
-export type Fingerprints = ReadonlyMap<string, Fingerprint>;
+/** Digests by path of the entry. */
+export type DigestsByEntry = ReadonlyMap<string, EntryDigests>;
 
 /** A directory to watch, and the entry that a change in it belongs to. */
 export interface WatchedDir {
@@ -41,7 +41,7 @@ export interface WatchedDir {
 export interface ScanOptions {
   readonly dirs: SourceDirs;
   /** The result of the last scan. */
-  readonly before: Fingerprints;
+  readonly before: DigestsByEntry;
   /** Whether the entry must be scanned again. */
   readonly isStale: (entry: string) => boolean;
   /** Called with each directory before it is listed, so that no change is missed between list and watch. */
@@ -78,20 +78,20 @@ const TEMPORARY_NAME = /~$|^#.*#$|^4913$|^\.(?!helmignore$)/;
 /** Of a larger file only the stamp counts. */
 const MAX_READ_BYTES = 1024 * 1024;
 
-/** Computes the fingerprints of all entries. An entry that is not stale keeps its fingerprint of `before`. */
-export async function scan(options: ScanOptions): Promise<Fingerprints> {
+/** Computes the digests of all entries. An entry that is not stale keeps its digests of `before`. */
+export async function scan(options: ScanOptions): Promise<DigestsByEntry> {
   const { globalHooksDir } = options.dirs;
-  const fingerprints = new Map<string, Fingerprint>();
+  const digests = new Map<string, EntryDigests>();
   for (const dir of options.dirs.modulesDirs) {
     for (const name of listEntryNames(options, dir)) {
       const entry = join(dir, name);
-      fingerprints.set(entry, await computeFingerprint(options, entry));
+      digests.set(entry, await computeDigests(options, entry));
       await yieldToEventLoop();
     }
   }
-  if (globalHooksDir === undefined) return fingerprints;
+  if (globalHooksDir === undefined) return digests;
   watchPathSteps(options, globalHooksDir, globalHooksDir);
-  return fingerprints.set(globalHooksDir, await computeFingerprint(options, globalHooksDir));
+  return digests.set(globalHooksDir, await computeDigests(options, globalHooksDir));
 }
 
 /** Lists the names of a modules directory's entries. Watches the directory, and symbolic links on the way to it. */
@@ -103,8 +103,8 @@ function listEntryNames(options: ScanOptions, dir: string): string[] {
   return listEntries(dir).map(({ name }) => name);
 }
 
-/** Computes the fingerprint of an entry. Reads the content only if a time, size or inode has changed. */
-async function computeFingerprint(options: ScanOptions, entry: string): Promise<Fingerprint> {
+/** Computes the digests of an entry. Reads the content only if a time, size or inode has changed. */
+async function computeDigests(options: ScanOptions, entry: string): Promise<EntryDigests> {
   const before = options.before.get(entry);
   if (before !== undefined && !options.isStale(entry)) return before;
   // Each file has a stamp: its times, size and inode.

@@ -11,7 +11,7 @@ import type { State } from "../../state/index.ts";
 import type { TriggerReport } from "../report.ts";
 import { DirWatches, type WatchDirectory } from "./dir-watches.ts";
 import { scan, SCAN_LIMITS } from "./scan.ts";
-import type { ScanLimits, SourceDirs, Fingerprint, Fingerprints } from "./scan.ts";
+import type { ScanLimits, SourceDirs, EntryDigests, DigestsByEntry } from "./scan.ts";
 
 /** Least time between two polls, where the kernel has no watches left. */
 const POLL_MS = 2000;
@@ -37,10 +37,10 @@ export class WatchedFiles {
   readonly #options: WatchedFilesOptions;
   readonly #watches: DirWatches;
   readonly #debouncer = new Debouncer();
-  /** Fingerprints that were reported to the state, or found at the start. */
-  #reportedFingerprints: Fingerprints = new Map();
+  /** Digests that were reported to the state, or found at the start. */
+  #reportedDigests: DigestsByEntry = new Map();
   /** Result of the previous poll; undefined while the kernel has watches. */
-  #lastPoll: Fingerprints | undefined;
+  #lastPoll: DigestsByEntry | undefined;
   /** Scans. */
   readonly #loop: Loop;
   readonly #timers: Timers<"settled">;
@@ -94,7 +94,7 @@ export class WatchedFiles {
   #withdrawReport(entry: string): void {
     const { state } = this.#options;
     const name = this.#findModuleName(entry);
-    const reported = this.#reportedFingerprints.get(entry);
+    const reported = this.#reportedDigests.get(entry);
     if (name === undefined || reported === undefined) return;
     // A report of "all" affects more than this entry and stays.
     const { modulesWithChangedFiles } = state.view;
@@ -102,7 +102,7 @@ export class WatchedFiles {
     state.record("fileChangeWithdrawn", name);
     // No scan finds empty digests, so the next one reports the entry again.
     const impossible = { ...reported, stamps: "", content: "" };
-    this.#reportedFingerprints = new Map(this.#reportedFingerprints).set(entry, impossible);
+    this.#reportedDigests = new Map(this.#reportedDigests).set(entry, impossible);
   }
 
   /** Schedules the scan of settled entries, and postpones it after further changes; polling has its own rhythm. */
@@ -121,7 +121,7 @@ export class WatchedFiles {
   /** Scans all entries at the start and when polling, otherwise the ones that have settled. Returns the time until the next poll. */
   async #scanWhatIsDue(): Promise<number | void> {
     if (!this.#isStarted) {
-      this.#reportedFingerprints = await this.#scan(() => true);
+      this.#reportedDigests = await this.#scan(() => true);
       this.#isStarted = true;
     } else if (this.#isPolling) return this.#poll();
     else if ((this.#msUntilSettled ?? 1) <= 0) await this.#scanSettled();
@@ -139,7 +139,7 @@ export class WatchedFiles {
   }
 
   /**
-   * Scans all entries, without kernel watches. An entry has settled if two polls in a row find the same fingerprint. Returns the time until the
+   * Scans all entries, without kernel watches. An entry has settled if two polls in a row find the same digests. Returns the time until the
    * next poll.
    */
   async #poll(): Promise<number> {
@@ -151,14 +151,14 @@ export class WatchedFiles {
     const unsettled = findChangedEntries(previous, current);
     unsettled.forEach((entry) => this.#withdrawReport(entry));
     // Unsettled entries count as unchanged until the next poll.
-    this.#reportChanges(keepPrevious(current, this.#reportedFingerprints, unsettled));
+    this.#reportChanges(keepPrevious(current, this.#reportedDigests, unsettled));
     return Math.max(POLL_MS, POLL_PAUSE_FACTOR * (clock.monotonic() - startedAt));
   }
 
   /** Reports the entries whose content differs from the last report: modules by name, or "all" if discovery or other modules may be affected. */
-  #reportChanges(current: Fingerprints): void {
-    const before = this.#reportedFingerprints;
-    this.#reportedFingerprints = current;
+  #reportChanges(current: DigestsByEntry): void {
+    const before = this.#reportedDigests;
+    this.#reportedDigests = current;
     const names = findChangedEntries(before, current, "content").map((entry) =>
       concernsModuleOnly(before.get(entry), current.get(entry)) ? this.#findModuleName(entry) : undefined,
     );
@@ -169,9 +169,9 @@ export class WatchedFiles {
   }
 
   /** Scans the stale entries, opens kernel watches of the directories that it finds, and closes those of directories that are deleted. */
-  async #scan(isStale: (entry: string) => boolean): Promise<Fingerprints> {
+  async #scan(isStale: (entry: string) => boolean): Promise<DigestsByEntry> {
     const { dirs, report, limits = SCAN_LIMITS } = this.#options;
-    const before = this.#reportedFingerprints;
+    const before = this.#reportedDigests;
     this.#watches.startScan();
     const current = await scan({
       dirs,
@@ -216,16 +216,20 @@ export class WatchedFiles {
 
 /** Finds the entries that were added, removed or changed by one of their digests. */
 function findChangedEntries(
-  before: Fingerprints,
-  current: Fingerprints,
-  by: keyof Fingerprint = "stamps",
+  before: DigestsByEntry,
+  current: DigestsByEntry,
+  by: keyof EntryDigests = "stamps",
 ): string[] {
   const entries = new Set([...before.keys(), ...current.keys()]);
   return [...entries].filter((entry) => before.get(entry)?.[by] !== current.get(entry)?.[by]);
 }
 
-/** Returns the fingerprints of `current`, but for these entries those of `before`. */
-function keepPrevious(current: Fingerprints, before: Fingerprints, entries: readonly string[]): Fingerprints {
+/** Returns the digests of `current`, but for these entries those of `before`. */
+function keepPrevious(
+  current: DigestsByEntry,
+  before: DigestsByEntry,
+  entries: readonly string[],
+): DigestsByEntry {
   const mixed = new Map(current);
   for (const entry of entries) {
     const old = before.get(entry);
@@ -236,7 +240,7 @@ function keepPrevious(current: Fingerprints, before: Fingerprints, entries: read
 }
 
 /** Whether a change affects neither discovery nor other modules. */
-function concernsModuleOnly(before: Fingerprint | undefined, current: Fingerprint | undefined): boolean {
+function concernsModuleOnly(before: EntryDigests | undefined, current: EntryDigests | undefined): boolean {
   return before !== undefined && current !== undefined && before.discoveryInputs === current.discoveryInputs;
 }
 
