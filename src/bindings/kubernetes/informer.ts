@@ -49,8 +49,6 @@ export class Informer {
   readonly store = new Map<string, StoredObject>();
   /** Objects without a stored version, because the filter failed for each version so far. */
   readonly #keysWithFailedFilter = new Set<string>();
-  /** Stored objects that the restarted first list has not delivered yet. */
-  #stale = new Set<string>();
   #subscription: Subscription | undefined;
   #closed = false;
   isSynced = false;
@@ -66,8 +64,6 @@ export class Informer {
   open(hub: WatchHub, spec: WatchSpec): void {
     this.#subscription = hub.subscribe(spec, {
       rank: this.#owner.rank,
-      // What is known so far is stale until the list, which may begin again after a failure, delivers it.
-      onListStart: () => void (this.#stale = new Set([...this.store.keys(), ...this.#keysWithFailedFilter])),
       onListed: (object) => this.#storeObject(object),
       onApplied: (object) => this.#storeObject(object),
       onDeleted: (object, isLastState) => this.#removeObject(object, isLastState),
@@ -92,30 +88,25 @@ export class Informer {
     this.#keysWithFailedFilter.clear();
   }
 
-  /**
-   * Called when a list is complete. If the first list was interrupted and started again, drops objects that only its first attempt contained:
-   * a hook knows of them only if the watch was opened late. Later lists need no such step: the hub reports what they lack as deleted.
-   */
   #completeList(): void {
     if (this.#closed) return;
-    for (const key of this.#stale) {
-      const item = this.#removeStored(key);
-      if (item !== undefined && this.#isOpenedLate) this.#owner.onChange("Deleted", key, item);
-    }
-    this.#stale.clear();
     this.isSynced = true;
     this.#owner.onStatus();
+  }
+
+  /** Whether hooks receive events of the changes: objects of the first list are no changes, unless the watch was opened late. */
+  get #isReported(): boolean {
+    return this.isSynced || this.#isOpenedLate;
   }
 
   /** Filters and stores an object, and reports the change. Steps of several objects keep their order (`sequence`), although a filter may take time. */
   #storeObject(object: WatchedObject): Promise<void> | undefined {
     const { shared, sequence, clock, onStoreChanged, onFilterError } = this.#owner;
-    const isReported = this.isSynced || this.#isOpenedLate;
+    const isReported = this.#isReported;
     const receivedAt = clock.monotonic();
     return sequence.run(evaluateFilter(this.#owner, object), (outcome) => {
       if (this.#closed) return;
       const key = objectKey(object);
-      this.#stale.delete(key);
       const before = this.store.get(key);
       if (outcome.error !== undefined) {
         if (before === undefined) this.#keysWithFailedFilter.add(key);
@@ -136,6 +127,7 @@ export class Informer {
   /** Removes a deleted object and reports it. `isLastState`: the object is its last state; false if a list lacks it, which shows only the name. */
   #removeObject(object: WatchedObject, isLastState: boolean): Promise<void> | undefined {
     const { binding, sequence, clock, onFilterError } = this.#owner;
+    const isReported = this.#isReported;
     const receivedAt = clock.monotonic();
     return sequence.run(isLastState ? evaluateFilter(this.#owner, object) : {}, (outcome) => {
       if (this.#closed) return;
@@ -148,7 +140,7 @@ export class Informer {
         isLastState && outcome.error === undefined
           ? { ...lastObject, ...toFilterResultItem(outcome.value) }
           : before;
-      if (item !== undefined) this.#reportChange("Deleted", key, { item, receivedAt });
+      if (item !== undefined && isReported) this.#reportChange("Deleted", key, { item, receivedAt });
     });
   }
 

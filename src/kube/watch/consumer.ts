@@ -4,38 +4,34 @@ import type { WatchErrorType } from "./reflector.ts";
 import type { WatchSpec, WatchedObject } from "./watch-spec.ts";
 
 /**
- * Consumer of a watch. The hub calls `onListStart`, `onListed` for each existing object, and `onSynced`; from then on
- * `onApplied` and `onDeleted` in order. Consumers share the objects: never change them. A returned promise is
- * back-pressure: the watch waits while too many are pending; the order stays the same.
+ * Consumer of a watch. The hub calls `onListed` for each existing object, again if the list begins again after a failure, and `onSynced`; from then
+ * on `onApplied` and `onDeleted` in order. Consumers share the objects: never change them. A returned promise is back-pressure: the watch waits while
+ * too many are pending; the order stays the same.
  */
 export interface WatchConsumer {
   /** Consumers of one watch are served in the order of their ranks (text order); default "". */
   readonly rank?: string;
-  /** The first list begins, or begins again: forget the objects delivered so far. Never called after `onSynced`. */
-  onListStart?(): void;
   onListed(object: WatchedObject): Promise<void> | void;
-  /** The list is complete, as of `version`. */
+  /**
+   * The server had exactly the delivered objects as of `version`: the first list is complete, or later another list or a check of the known objects. An
+   * object that the consumer knows from another source is deleted if it was not delivered and is not newer.
+   */
   onSynced(version: string): Promise<void> | void;
   /** The object is new or in another version than delivered before. */
   onApplied(object: WatchedObject): Promise<void> | void;
   /**
-   * The object is deleted or no longer selected; it may never have been delivered. `complete` is false if a new list showed the deletion: `object`
+   * The object is deleted or no longer selected; it may never have been delivered. `isLastState` is false if a new list showed the deletion: `object`
    * then has only apiVersion, kind, namespace, name, uid and the resourceVersion of that list.
    */
-  onDeleted(object: WatchedObject, complete: boolean): Promise<void> | void;
-  /**
-   * A new list, or a check of the known objects, as of `version` is complete. For consumers that also know objects from other sources: an object that is
-   * not in `keys` (see `objectKey`) and not newer is deleted, though the watch never saw it and does not call `onDeleted`.
-   */
-  onRelisted?(keys: ReadonlySet<string>, version: string): void;
+  onDeleted(object: WatchedObject, isLastState: boolean): Promise<void> | void;
   /**
    * The server's etcd was restored to an earlier state. Versions seen so far, also in answers, cannot be compared any
    * more: a new list follows and delivers every object by `onApplied` or `onDeleted`.
    */
   onEtcdRestored?(): void;
   /**
-   * The newest version that the consumer knows, also from answers; "" = none. After a failure of the watch, a server whose
-   * newest version is older was restored to an earlier state.
+   * The newest version that the consumer knows from answers; "" = none. After a failure of the watch, a server whose newest
+   * version is older was restored to an earlier state.
    */
   getNewestVersion?(): string;
   /** The watch fails and is retried; undefined = it works again. */

@@ -1,9 +1,7 @@
 /** Shares watches, one for each distinct spec, among their consumers. */
 
-import { Failures, sleep, whenAll } from "../../lib/index.ts";
+import { Failures } from "../../lib/index.ts";
 import type { Subscription, WatchConsumer, WatchObserver } from "./consumer.ts";
-import { listObjects } from "./list.ts";
-import { classifyError, computeRetryDelay } from "./reflector.ts";
 import { SharedWatch, WatchMember, type SharedWatchOptions } from "./shared-watch.ts";
 import { toSpecKey, type WatchSpec } from "./watch-spec.ts";
 
@@ -15,8 +13,6 @@ type HubOptions = Pick<SharedWatchOptions, "client" | "clock" | "logger"> &
 export class WatchHub {
   readonly #options: SharedWatchOptions;
   readonly #sharedWatches = new Map<string, SharedWatch>();
-  /** Watches whose late members are being listed for, or wait for the first list. */
-  readonly #joining = new WeakSet<SharedWatch>();
   /** Notified of failures and repeated lists of all watches. */
   observer: WatchObserver | undefined;
 
@@ -40,7 +36,6 @@ export class WatchHub {
     this.#sharedWatches.set(key, sharedWatch);
     const member = new WatchMember(consumer, this.#options.failures);
     sharedWatch.add(member);
-    void this.#listForLateMembers(sharedWatch);
     const close = (): void => {
       const wasLast = sharedWatch.remove(member);
       if (!wasLast) return;
@@ -62,47 +57,5 @@ export class WatchHub {
   close(): void {
     for (const shared of this.#sharedWatches.values()) shared.close();
     this.#sharedWatches.clear();
-  }
-  /** Lists the objects for members that came after the first list had begun, until none is left. Retries a failed list. */
-  async #listForLateMembers(watch: SharedWatch): Promise<void> {
-    if (this.#joining.has(watch)) return;
-    this.#joining.add(watch);
-    // Also gives other members time to subscribe, which then share the list.
-    await watch.firstListed.promise;
-    const { signal } = watch.abortController;
-    for (let failures = 0; !signal.aborted;) {
-      const joiners = watch.lateMembers;
-      if (joiners.length === 0) break;
-      try {
-        await this.#listForMembers(watch, joiners, failures > 1);
-        failures = 0;
-      } catch (error) {
-        if (signal.aborted) break;
-        failures += 1;
-        const remedy = classifyError(error);
-        // A list that expires before its last page is no error: it is repeated.
-        if (remedy.kind !== "expired" && error instanceof Error)
-          for (const member of joiners) member.reportError(error);
-        const delay = computeRetryDelay(remedy, failures, this.#options.random());
-        await sleep(this.#options.clock, delay, signal);
-      }
-    }
-    this.#joining.delete(watch);
-  }
-
-  /** Delivers one list to these members. `unpaged`: lists of several pages have expired before they were complete. */
-  async #listForMembers(
-    watch: SharedWatch,
-    joiners: readonly WatchMember[],
-    unpaged: boolean,
-  ): Promise<void> {
-    const options = { ...this.#options, unpaged, signal: watch.abortController.signal };
-    for (const member of joiners) member.startList();
-    const version = await listObjects(watch.spec, options, (object) =>
-      whenAll(joiners.map((member) => member.deliverListed(object))),
-    );
-    await Promise.all(joiners.map((member) => member.completeList(version)));
-    // Clears errors of earlier tries, unless the watch itself fails.
-    if (watch.lastError === undefined) for (const member of joiners) member.reportError(undefined);
   }
 }

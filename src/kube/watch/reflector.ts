@@ -11,7 +11,6 @@ import { FrameSplitter, TimeSlice, completeObject, readStream } from "./stream.t
 import {
   wasEtcdRestored,
   findNewestVersion,
-  objectKey,
   toSelectorQuery,
   type WatchedObject,
   type WatchSpec,
@@ -30,11 +29,11 @@ export interface ReflectorHandler {
   hasVersion(object: WatchedObject): boolean;
   /** How many objects consumers have. */
   countKnown(): number;
-  /** The server has exactly the known objects, with these keys, as of this version. */
-  onCompared(keys: ReadonlySet<string>, resourceVersion: string): void;
+  /** The server has exactly the known objects as of this version. */
+  onCompared(resourceVersion: string): void;
   /** Events of the watch were lost; a list follows. */
   onEventsLost(): void;
-  /** The newest version that consumers know from events and answers; "" = none. */
+  /** The newest version that consumers know from answers; "" = none. */
   getNewestVersion(): string;
   /** The server's etcd was restored to an earlier state: versions seen so far cannot be compared with the next list. */
   onEtcdRestored(): void;
@@ -140,19 +139,19 @@ export class Reflector {
     const resourceVersion = this.#resumeVersion;
     if (resourceVersion === undefined || resourceVersion === "") return;
     this.#scheduleCompare();
-    const listedKeys = new Set<string>();
+    let listedCount = 0;
     let equalCount = 0;
     const options = { ...this.#tools, unpaged: false, resourceVersion };
     try {
       await listObjects({ ...this.#spec, metadataOnly: true }, options, (object) => {
-        listedKeys.add(objectKey(object));
+        listedCount += 1;
         if (this.#handler.hasVersion(object)) equalCount += 1;
       });
     } catch {
       return;
     }
-    if (equalCount === listedKeys.size && equalCount === this.#handler.countKnown())
-      return this.#handler.onCompared(listedKeys, resourceVersion);
+    if (equalCount === listedCount && equalCount === this.#handler.countKnown())
+      return this.#handler.onCompared(resourceVersion);
     this.#handler.onEventsLost();
     this.#resumeVersion = undefined;
   }

@@ -1,9 +1,13 @@
 /** One watch that consumers of an equal spec share, and its members, each of which delivers lists and changes to its consumer. */
 
 import { whenAll, type Failures, type Logger } from "../../lib/index.ts";
+import { Loop } from "../../runtime/index.ts";
 import { withoutActiveSpan } from "../../trace/index.ts";
+import { ApiError } from "../api-errors.ts";
 import type { WatchConsumer, WatchObserver } from "./consumer.ts";
-import { Reflector, toWatchErrorType, type ReflectorHandler, type ReflectorTools } from "./reflector.ts";
+import { listObjects } from "./list.ts";
+import { Reflector, classifyError, computeRetryDelay, toWatchErrorType } from "./reflector.ts";
+import type { ReflectorHandler, ReflectorTools } from "./reflector.ts";
 import { EARLIEST_VERSION, buildDeletedObject, describeSpec, findNewestVersion } from "./watch-spec.ts";
 import { isLater, objectKey, versionOf } from "./watch-spec.ts";
 import type { ObjectVersion, WatchedObject, WatchSpec } from "./watch-spec.ts";
@@ -18,39 +22,34 @@ export interface SharedWatchOptions extends ReflectorTools {
 type ConsumerCall = (consumer: WatchConsumer) => Promise<void> | void;
 
 /**
- * One watch and its members. It stores only the version of each object, to find changes and deletions after a new list and to deliver no
- * version twice. Members that subscribe after the first list has begun are late: the hub reads a separate list for them.
+ * One watch and its members. It decides which version of an object applies: it stores the version of each object, to find changes and deletions after
+ * a new list and to deliver no version twice. Members store what they need of the objects. Members that subscribe after the first list has begun are
+ * late, and get a list of their own: it contains all that exists when they subscribe, which the watch may not have reached.
  */
 export class SharedWatch implements ReflectorHandler {
   readonly spec: WatchSpec;
   readonly #options: SharedWatchOptions;
   readonly #reflector: Reflector;
   /** The last delivered version of each object. */
-  readonly #knownVersions = new Map<string, ObjectVersion>();
+  #knownVersions = new Map<string, ObjectVersion>();
   /** Keys of the objects that a repeated list contains, while the list is in progress. */
   #listedKeys = new Set<string>();
-  #isFirstListDone = false;
-  /** Resolves when the first list is complete; never if the watch is closed before. */
-  readonly firstListed = Promise.withResolvers<void>();
+  /** The first list, until it is complete. */
+  #firstList: InitialList | undefined;
   /** Why the watch fails and is retried; undefined = it works. */
   lastError: Error | undefined;
-  readonly abortController = new AbortController();
   /** All consumers, in the order of their ranks. The array is replaced, not changed. */
   #members: readonly WatchMember[] = [];
-  /** Members that receive the first list; members that subscribe after its begin get lists of their own. */
-  #firstListMembers: readonly WatchMember[] = [];
+  /** Undefined before the first late member. */
+  #lateLists: LateLists | undefined;
 
   constructor(spec: WatchSpec, options: SharedWatchOptions) {
     this.spec = spec;
     this.#options = options;
+    this.#firstList = new InitialList(spec);
     this.#reflector = new Reflector(spec, options, this);
     // Members that subscribe in the same microtask share the first list.
     withoutActiveSpan(() => queueMicrotask(() => void this.#reflector.run()));
-  }
-
-  /** Members that still need a list of their own, once the first list is complete. */
-  get lateMembers(): readonly WatchMember[] {
-    return this.#members.filter((member) => !member.isLive);
   }
 
   /** Adds a consumer behind those of its rank. It receives the first list, or is a late member if that has begun. */
@@ -59,6 +58,7 @@ export class SharedWatch implements ReflectorHandler {
     const index = this.#members.findIndex((other) => (other.consumer.rank ?? "") > rank);
     this.#members = this.#members.toSpliced(index < 0 ? this.#members.length : index, 0, member);
     if (this.lastError !== undefined) member.reportError(this.lastError);
+    this.#listForLateMembers();
   }
 
   /** Removes a consumer; true if it was the last one. */
@@ -69,31 +69,24 @@ export class SharedWatch implements ReflectorHandler {
   }
 
   close(): void {
-    this.abortController.abort();
     this.#reflector.close();
+    this.#lateLists?.close();
     for (const member of this.#members) member.close();
+    this.#members = [];
   }
 
   /** A list begins: the first one, that one again after a failure, or a repeated list that finds missed changes. */
   onListStart(): void {
     this.#listedKeys = new Set();
-    if (this.#isFirstListDone) {
-      this.#options.observer.onRelist(this.spec);
-      return;
-    }
-    this.#knownVersions.clear();
-    this.#firstListMembers = this.#members;
-    for (const member of this.#firstListMembers) member.startList();
+    if (this.#firstList === undefined) this.#options.observer.onRelist(this.spec);
+    else this.#firstList.start(this.#members);
   }
 
   /** Delivers one object of the first list; one of a repeated list only if it differs from the known version. */
   onListed(object: WatchedObject): Promise<void> | undefined {
+    if (this.#firstList !== undefined) return this.#firstList.deliver(object);
     const key = objectKey(object);
     const { uid, resourceVersion } = versionOf(object);
-    if (!this.#isFirstListDone) {
-      this.#knownVersions.set(key, { uid, resourceVersion });
-      return whenAll(this.#firstListMembers.map((member) => member.deliverListed(object)));
-    }
     this.#listedKeys.add(key);
     const knownVersion = this.#knownVersions.get(key);
     if (knownVersion === undefined || knownVersion.uid === uid) return this.onApplied(object);
@@ -104,27 +97,33 @@ export class SharedWatch implements ReflectorHandler {
 
   /** The list is complete. Known objects that a repeated list lacks were deleted unseen. */
   async onListComplete(version: string): Promise<void> {
-    if (!this.#isFirstListDone) return this.#completeFirstList(version);
+    if (this.#firstList !== undefined) return this.#completeFirstList(this.#firstList, version);
     for (const [key, { uid }] of this.#knownVersions)
       if (!this.#listedKeys.has(key)) await this.#deliverMissedDeletion(key, uid, version);
-    const listedKeys = this.#listedKeys;
     this.#listedKeys = new Set();
-    this.onCompared(listedKeys, version);
+    this.onCompared(version);
   }
 
-  /** Reports all keys to consumers that know objects from other sources than this watch, too. */
-  onCompared(keys: ReadonlySet<string>, version: string): void {
-    for (const member of this.#members)
-      void member.deliverComparison(version, (consumer) => consumer.onRelisted?.(keys, version));
+  /** Consumers have exactly the objects of the server. */
+  onCompared(version: string): void {
+    for (const member of this.#members) void member.deliverSynced(version);
   }
 
   /** Changes are delivered from now on, and late members get their lists. */
-  async #completeFirstList(version: string): Promise<void> {
-    await Promise.all(this.#firstListMembers.map((member) => member.completeList(version)));
+  async #completeFirstList(list: InitialList, version: string): Promise<void> {
+    await list.complete(version);
+    this.#knownVersions = list.versions;
     // Not before the await: the list for late members would be one for these members, too.
-    this.#isFirstListDone = true;
-    this.#firstListMembers = [];
-    this.firstListed.resolve();
+    this.#firstList = undefined;
+    this.#listForLateMembers();
+  }
+
+  /** Lists for late members if there are any and the first list is complete. */
+  #listForLateMembers(): void {
+    const findLateMembers = (): WatchMember[] => this.#members.filter((member) => !member.isLive);
+    if (this.#firstList !== undefined || findLateMembers().length === 0) return;
+    this.#lateLists ??= new LateLists(this, this.#options, findLateMembers);
+    this.#lateLists.request();
   }
 
   /** Delivers a deletion that only a repeated list shows; `version` is that of the list. */
@@ -176,13 +175,14 @@ export class SharedWatch implements ReflectorHandler {
     return findNewestVersion(this.#members.map(({ consumer }) => consumer.getNewestVersion?.() ?? ""));
   }
 
-  /** The server's etcd was restored: keeps the known objects, but the next list delivers each of them again. */
+  /** The server's etcd was restored: the reflector lists again, and delivers each known object again. A list for late members begins again. */
   onEtcdRestored(): void {
     const message = "The API server was put back to an earlier state; its objects are listed again";
     this.#options.logger.warn(message, { watch: describeSpec(this.spec) });
     for (const [key, { uid }] of this.#knownVersions)
       this.#knownVersions.set(key, { uid, resourceVersion: EARLIEST_VERSION });
     for (const member of this.#members) member.handleEtcdRestored();
+    this.#lateLists?.beginAgain();
   }
 
   onFailure(error: unknown): void {
@@ -196,6 +196,127 @@ export class SharedWatch implements ReflectorHandler {
       this.#options.logger.debug("A watch does not work", { watch, error: error.message });
     this.lastError = error;
     for (const member of this.#members) member.reportError(error);
+  }
+}
+
+/**
+ * A list that gives new members all objects. If it fails and begins again, what only an earlier attempt contained is reported as
+ * deleted.
+ */
+class InitialList {
+  /** Receive the list. */
+  members: readonly WatchMember[] = [];
+  /** The objects of the attempt in progress. */
+  versions = new Map<string, ObjectVersion>();
+  readonly #spec: WatchSpec;
+  /** The objects of earlier attempts. */
+  readonly #earlier = new Map<string, ObjectVersion>();
+
+  constructor(spec: WatchSpec) {
+    this.#spec = spec;
+  }
+
+  start(members: readonly WatchMember[]): void {
+    for (const [key, version] of this.versions) this.#earlier.set(key, version);
+    this.versions = new Map();
+    this.members = members;
+  }
+
+  deliver(object: WatchedObject): Promise<void> | undefined {
+    this.versions.set(objectKey(object), versionOf(object));
+    return whenAll(this.members.map((member) => member.deliverInList((each) => each.onListed(object))));
+  }
+
+  /** The list is complete as of `version`: the members receive changes from now on, unless `signal` is aborted before they are ready. */
+  async complete(version: string, signal?: AbortSignal): Promise<void> {
+    for (const [key, { uid }] of this.#earlier) {
+      if (this.versions.has(key)) continue;
+      const object = buildDeletedObject(this.#spec, key, { uid, resourceVersion: version });
+      await whenAll(
+        this.members.map((member) => member.deliverInList((each) => each.onDeleted(object, false))),
+      );
+    }
+    await Promise.all(this.members.map((member) => member.completeList(version, signal)));
+  }
+
+  /** Frees the memory of a complete list. */
+  clear(): void {
+    this.members = [];
+    this.versions = new Map();
+    this.#earlier.clear();
+  }
+}
+
+/** Lists for the late members of a watch: one list for all that wait, again after a failure. */
+class LateLists {
+  readonly #watch: Pick<SharedWatch, "spec" | "lastError">;
+  readonly #options: SharedWatchOptions;
+  readonly #findLateMembers: () => WatchMember[];
+  readonly #list: InitialList;
+  readonly #loop: Loop;
+  /** Ends the attempt in progress. */
+  #attempt = new AbortController();
+  #failures = 0;
+
+  constructor(
+    watch: Pick<SharedWatch, "spec" | "lastError">,
+    options: SharedWatchOptions,
+    findLateMembers: () => WatchMember[],
+  ) {
+    this.#watch = watch;
+    this.#options = options;
+    this.#findLateMembers = findLateMembers;
+    this.#list = new InitialList(watch.spec);
+    this.#loop = new Loop({
+      clock: options.clock,
+      run: (signal) => this.#deliverList(signal),
+      retry: (error, failures) => computeRetryDelay(classifyError(error), failures, options.random()),
+      onError: (error) => this.#handleError(error),
+    });
+  }
+
+  /** Lists now, or after the list in progress; a retry that is due later serves the new members, too. */
+  request(): void {
+    // The loop handles the error.
+    if (!this.#loop.isScheduled) this.#loop.flush().catch(() => {});
+  }
+
+  /** The etcd was restored: a list in progress has versions of the lost state. */
+  beginAgain(): void {
+    const message = "the etcd was restored";
+    this.#attempt.abort(new ApiError({ status: 410, reason: "Expired", message }));
+  }
+
+  close(): void {
+    this.#loop.close();
+  }
+
+  /** Delivers one list to the late members. Throws if the list fails or has to begin again. */
+  async #deliverList(closeSignal: AbortSignal): Promise<void> {
+    const members = this.#findLateMembers();
+    if (members.length === 0) return;
+    this.#attempt = new AbortController();
+    const signal = AbortSignal.any([closeSignal, this.#attempt.signal]);
+    // Lists of several pages may have expired before they were complete.
+    const options = { ...this.#options, unpaged: this.#failures > 1, signal };
+    this.#list.start(members);
+    const version = await listObjects(this.#watch.spec, options, (object) => {
+      signal.throwIfAborted();
+      return this.#list.deliver(object);
+    });
+    await this.#list.complete(version, signal);
+    signal.throwIfAborted();
+    this.#list.clear();
+    this.#failures = 0;
+    // Clears errors of earlier tries, unless the watch itself fails.
+    if (this.#watch.lastError === undefined) for (const member of members) member.reportError(undefined);
+  }
+
+  /** Reports that a list failed. A list that expires before its last page is no error: it is repeated. */
+  #handleError(error: Error): void {
+    this.#failures += 1;
+    if (classifyError(error).kind === "expired") return;
+    for (const member of this.#list.members) member.reportError(error);
   }
 }
 
@@ -213,8 +334,6 @@ export class WatchMember {
   #listVersion = "";
   /** The list is complete: changes are delivered at once. */
   isLive = false;
-  /** The etcd was restored: versions can no longer show which changes the list contains. */
-  #isEtcdRestored = false;
   #isClosed = false;
   #hasReportedError = false;
   #bufferedChanges: { readonly version: string; readonly act: ConsumerCall }[] = [];
@@ -226,24 +345,18 @@ export class WatchMember {
     this.#failures = failures;
   }
 
-  /** A list begins, maybe again after a failure. */
-  startList(): void {
-    this.#callConsumer((each) => each.onListStart?.());
-  }
-
-  /** Delivers one object of the list. Resolves when the consumer is ready for more; undefined = at once. */
-  deliverListed(object: WatchedObject): Promise<void> | undefined {
-    this.#callConsumer((each) => each.onListed(object));
+  /** Delivers what the member's list shows. Resolves when the consumer is ready for more; undefined = at once. */
+  deliverInList(act: ConsumerCall): Promise<void> | undefined {
+    this.#callConsumer(act);
     return this.#waitIfBusy(MAX_PENDING_PROMISES);
   }
 
   /** The member's list is complete as of `version`: delivers the buffered changes that are later; new ones follow. */
-  async completeList(version: string): Promise<void> {
+  async completeList(version: string, signal: AbortSignal | undefined): Promise<void> {
     // All calls for the list end before `onSynced`.
     await this.#waitIfBusy(1);
-    if (this.#isClosed) return;
-    // Versions from before and after a restore of the etcd cannot be compared: then no change is dropped.
-    if (!this.#isEtcdRestored) this.#listVersion = version;
+    if (this.#isClosed || signal?.aborted === true) return;
+    this.#listVersion = version;
     this.isLive = true;
     this.#callConsumer((each) => each.onSynced(version));
     this.whenSynced.resolve();
@@ -259,20 +372,19 @@ export class WatchMember {
     if (!this.isLive) return void this.#bufferedChanges.push({ version, act });
     const isInList = this.#listVersion !== "" && !isLater(version, this.#listVersion);
     if (isInList) return undefined;
-    this.#callConsumer(act);
-    return this.#waitIfBusy(MAX_PENDING_PROMISES);
+    return this.deliverInList(act);
   }
 
-  /** Delivers a list as a change; one of the version of the member's own list, too, which an answer may have contradicted meanwhile. */
-  deliverComparison(version: string, act: ConsumerCall): Promise<void> | undefined {
-    if (!this.isLive || version !== this.#listVersion) return this.deliverChange(version, act);
-    this.#callConsumer(act);
-    return this.#waitIfBusy(MAX_PENDING_PROMISES);
+  /** Delivers that a later list or check of the watch is complete; one of the version of the member's own list, too, which an answer may have contradicted meanwhile. */
+  deliverSynced(version: string): Promise<void> | undefined {
+    const act: ConsumerCall = (each) => each.onSynced(version);
+    return this.isLive && version === this.#listVersion
+      ? this.deliverInList(act)
+      : this.deliverChange(version, act);
   }
 
-  /** The server's etcd was restored: the versions of buffered changes and of the list in progress cannot be compared any more. */
+  /** The server's etcd was restored: the versions of the list and of buffered changes cannot be compared any more. */
   handleEtcdRestored(): void {
-    this.#isEtcdRestored = true;
     this.#listVersion = "";
     this.#bufferedChanges = [];
     this.#callConsumer((each) => each.onEtcdRestored?.());

@@ -1,9 +1,8 @@
-/** A store of objects that merges watch events and answers of the API server, whichever arrives first. */
+/** A store of what a consumer keeps of the objects of a watch, which also contains answers that are ahead of the watch. */
 
 import type { Subscription } from "./consumer.ts";
-import { Deletions } from "./deletions.ts";
 import type { WatchHub } from "./hub.ts";
-import { EARLIEST_VERSION, findNewestVersion, isLater, isNewer, isOlder, objectKey } from "./watch-spec.ts";
+import { EARLIEST_VERSION, findNewestVersion, isNewer, isOlder, objectKey } from "./watch-spec.ts";
 import type { WatchedObject, WatchSpec } from "./watch-spec.ts";
 
 interface Versioned {
@@ -29,14 +28,25 @@ interface StoreListener<T> {
   onError?(error: Error | undefined): void;
 }
 
+type OnChange<T> = NonNullable<StoreListener<T>["onChange"]>;
+
 interface ListAnswer {
   readonly items: readonly WatchedObject[];
   readonly resourceVersion: string;
 }
 
+/** An object whose stored state, or absence, is from an answer that the watch has not reached yet. */
+interface AnsweredObject<T> {
+  /** The watch reaches the answer with this version. */
+  readonly version: string;
+  /** What the watch has delivered last. */
+  readonly watched: T | undefined;
+}
+
 /**
- * The newest known version of each object of a selection, by `namespace/name`. Versions only increase, until the
- * server's etcd is restored: neither a late watch event nor a late answer brings back an older or a deleted object.
+ * What a consumer keeps of each object of a selection, by `namespace/name`. The watch decides which version applies (`SharedWatch`). An answer to a
+ * request counts only while it is ahead of the watch: a late answer brings back neither an older nor a deleted object, and a late event does not
+ * hide the answer.
  */
 export class ObjectStore<T extends Versioned> {
   readonly #toStored: StoreOptions<T>["toStored"];
@@ -44,13 +54,16 @@ export class ObjectStore<T extends Versioned> {
   readonly #objects = new Map<string, T>();
   /** Keys of the known objects of each group. */
   readonly #keysByGroup = new Map<string, Set<string>>();
-  readonly #deletions = new Deletions();
-  /** Objects that an answer 404 removed, which a server that is behind may send: a check of the watch brings them back. */
-  readonly #missingByAnswer = new Map<string, T>();
-  /** The last version that the watch delivered: it reports no change up to this version any more. */
-  #lastWatchVersion = "";
+  /** Objects of which an answer is ahead of the watch. */
+  readonly #answered = new Map<string, AnsweredObject<T>>();
+  /** Versions of the last lists, by group, or (undefined) of everything: an object that is neither stored nor newer is deleted. */
+  readonly #listVersions = new Map<string | undefined, string>();
+  /** Versions of deletions that the watch delivered while requests were pending, whose answers may still contain the objects. */
+  readonly #recentDeletions = new Map<string, string>();
+  /** The newest version in an answer. */
+  #newestAnswer = "";
   #pendingRequests = 0;
-  /** Number of etcd restores: versions of requests sent before the last one cannot be compared. */
+  /** Number of etcd restores: versions in answers to requests that were sent before the last one cannot be compared. */
   #etcdRestores = 0;
   #isSynced = false;
 
@@ -91,43 +104,27 @@ export class ObjectStore<T extends Versioned> {
    * is complete, from answers: the ones that the list lacks are removed.
    */
   watch(hub: Pick<WatchHub, "subscribe">, spec: WatchSpec, listener: StoreListener<T> = {}): Subscription {
-    let listedKeys = new Set<string>();
-    let restoresAtListStart = this.#etcdRestores;
-    const applied = (object: WatchedObject): void => this.#handleApplied(object, listener);
-    const removeUnlisted = (keys: ReadonlySet<string>, version: string): void => {
-      for (const [key, value] of this.#removeUnlisted(keys, version))
-        listener.onChange?.(undefined, value, key);
-    };
+    const onChange: OnChange<T> = (...change) => listener.onChange?.(...change);
+    // This watch has delivered nothing yet.
+    for (const [key, { resourceVersion }] of this.#objects)
+      this.#answered.set(key, { version: resourceVersion, watched: undefined });
+    const applied = (object: WatchedObject): void => this.#handleApplied(object, onChange);
     return hub.subscribe(spec, {
-      onListStart: () => {
-        listedKeys = new Set();
-        restoresAtListStart = this.#etcdRestores;
-      },
-      onListed: (object) => {
-        listedKeys.add(objectKey(object));
-        applied(object);
-      },
+      onListed: applied,
+      onApplied: applied,
+      onDeleted: (object, isLastState) => this.#handleDeleted(object, isLastState, onChange),
       onSynced: (version) => {
-        removeUnlisted(listedKeys, version);
-        // The etcd was restored while the list was read: its first objects may have versions of the lost state.
-        if (restoresAtListStart !== this.#etcdRestores) this.#resetVersions();
-        listedKeys = new Set();
+        this.#discardAnswers(version, onChange);
+        if (this.#isSynced) return;
         this.#isSynced = true;
         listener.onSynced?.();
       },
-      onApplied: applied,
-      onDeleted: (object, complete) => this.#handleDeleted(object, !complete, listener),
-      onRelisted: (keys, version) => {
-        removeUnlisted(keys, version);
-        for (const [key, value] of this.#restoreListed(keys, version))
-          listener.onChange?.(value, undefined, key);
-      },
       onEtcdRestored: () => {
         this.#etcdRestores += 1;
-        this.#resetVersions();
+        this.#forgetVersions();
         listener.onEtcdRestored?.();
       },
-      getNewestVersion: () => this.#getNewestVersion(),
+      getNewestVersion: () => this.#newestAnswer,
       onError: (error) => listener.onError?.(error),
     });
   }
@@ -140,12 +137,10 @@ export class ObjectStore<T extends Versioned> {
     return this.#trackRequest(async () => {
       const before = this.#objects.get(key);
       const answer = await request();
-      if (answer !== undefined) this.#storeIfNewer(key, answer, false);
+      if (answer !== undefined) this.#recordAnswer(key, answer);
       // A 404 has no version, so it deletes the object only if nothing newer arrived meanwhile.
-      else if (before !== undefined && before === this.#objects.get(key)) {
-        this.#removeWithTombstone(key, before.resourceVersion);
-        this.#missingByAnswer.set(key, before);
-      }
+      else if (before !== undefined && before === this.#objects.get(key))
+        this.#setAnswer(key, undefined, before.resourceVersion);
       return answer;
     });
   }
@@ -157,9 +152,16 @@ export class ObjectStore<T extends Versioned> {
       for (const object of items) {
         const key = objectKey(object);
         const value = this.#toStored(object, this.#objects.get(key));
-        if (value !== undefined) this.#storeIfNewer(key, value, false);
+        if (value !== undefined) this.#recordAnswer(key, value);
       }
-      this.#removeUnlisted(new Set(items.map(objectKey)), resourceVersion, group);
+      this.#recordList(resourceVersion, group);
+      this.#newestAnswer = findNewestVersion([this.#newestAnswer, resourceVersion]);
+      const listedKeys = new Set(items.map(objectKey));
+      for (const [key, value] of this.#objects) {
+        const isInGroup = group === undefined || this.#groupOf(value) === group;
+        if (isInGroup && !listedKeys.has(key) && !isOlder(resourceVersion, value.resourceVersion))
+          this.#setAnswer(key, undefined, resourceVersion);
+      }
     });
   }
 
@@ -169,137 +171,141 @@ export class ObjectStore<T extends Versioned> {
     if (stored !== undefined) this.#setObject(key, { ...stored, ...change });
   }
 
-  /** Stores an object that the watch delivered, unless a newer version is known; notifies the listener of the change. */
-  #handleApplied(object: WatchedObject, listener: StoreListener<T>): void {
-    const key = objectKey(object);
-    const before = this.#objects.get(key);
-    const value = this.#toStored(object, before);
-    this.#advanceWatchVersion(object);
-    // The object is not to be stored, or not any more.
-    if (value === undefined) {
-      if (before !== undefined) this.#handleDeleted(object, false, listener);
-      return;
-    }
-    const isStored = this.#storeIfNewer(key, value, true);
-    if (isStored) listener.onChange?.(value, before, key);
-  }
-
-  /** Removes an object that the watch or (`isListed`) a repeated list reports as deleted, unless a newer version is known. */
-  #handleDeleted(object: WatchedObject, isListed: boolean, listener: StoreListener<T>): void {
+  /** Stores an object that the watch delivered, unless an answer has shown this version or is ahead of it. */
+  #handleApplied(object: WatchedObject, onChange: OnChange<T>): void {
     const key = objectKey(object);
     const { resourceVersion = "" } = object.metadata;
-    const stored = this.#objects.get(key);
-    this.#advanceWatchVersion(object);
-    const storedVersion = stored?.resourceVersion ?? "";
-    // A repeated list reports the deletion of a replaced object with the version of its replacement, which is stored already.
-    const isReplaced = isListed && storedVersion !== "" && resourceVersion === storedVersion;
-    if (isOlder(resourceVersion, storedVersion) || isReplaced) return;
-    this.#removeWithTombstone(key, resourceVersion);
-    this.#dropOldTombstones();
-    listener.onChange?.(undefined, stored, key);
+    const before = this.#objects.get(key);
+    const value = this.#toStored(object, before);
+    const isMissing = before === undefined && value !== undefined;
+    const answerVersion =
+      this.#answered.get(key)?.version ?? (isMissing ? this.#findListVersion(this.#groupOf(value)) : "");
+    if (isOlder(resourceVersion, answerVersion)) {
+      this.#answered.set(key, { version: answerVersion, watched: value });
+      return;
+    }
+    this.#answered.delete(key);
+    if (before !== undefined && !isNewer(resourceVersion, before.resourceVersion)) return;
+    this.#changeObject(key, value, onChange);
   }
 
-  #advanceWatchVersion({ metadata: { resourceVersion = "" } }: WatchedObject): void {
-    if (isLater(resourceVersion, this.#lastWatchVersion)) this.#lastWatchVersion = resourceVersion;
+  /** Removes an object that the watch or (not `isLastState`) a repeated list reports as deleted, unless an answer is ahead of that. */
+  #handleDeleted(object: WatchedObject, isLastState: boolean, onChange: OnChange<T>): void {
+    const key = objectKey(object);
+    const { resourceVersion = "" } = object.metadata;
+    if (this.#pendingRequests > 0) this.#recentDeletions.set(key, resourceVersion);
+    const answered = this.#answered.get(key);
+    // A repeated list reports the deletion of a replaced object with the version of its replacement, which the answer contains.
+    const isReplaced = !isLastState && resourceVersion === answered?.version;
+    const isAnswerAhead =
+      answered !== undefined && (isReplaced || isOlder(resourceVersion, answered.version));
+    if (isAnswerAhead && this.#objects.has(key)) {
+      this.#answered.set(key, { ...answered, watched: undefined });
+      return;
+    }
+    this.#answered.delete(key);
+    const before = this.#objects.get(key);
+    this.#setObject(key, undefined);
+    onChange(undefined, before, key);
   }
 
-  /** Removes and returns the objects (of one group, if given) that a list as of `version` does not contain, except newer ones. */
-  #removeUnlisted(keys: ReadonlySet<string>, version: string, group?: string): [key: string, value: T][] {
-    this.#deletions.recordList(version, group);
-    const unlisted = [...this.#objects].filter(
-      ([key, value]) =>
-        !keys.has(key) &&
-        (group === undefined || this.#groupOf(value) === group) &&
-        !isOlder(version, value.resourceVersion),
-    );
-    for (const [key] of unlisted) this.#unsetObject(key);
-    return unlisted;
+  /** Discards answers that are not newer than `version`, at which the server had exactly what the watch has delivered. */
+  #discardAnswers(version: string, onChange: OnChange<T>): void {
+    this.#recordList(version, undefined);
+    for (const [key, answered] of this.#answered) {
+      if (isOlder(version, answered.version)) continue;
+      this.#answered.delete(key);
+      this.#changeObject(key, answered.watched, onChange);
+    }
   }
 
-  /** Stores and returns the objects that an answer removed although the watch, which has delivered them, still lists them. */
-  #restoreListed(keys: ReadonlySet<string>, version: string): [key: string, value: T][] {
-    const listed = [...this.#missingByAnswer].filter(([key]) => keys.has(key));
-    // A list that is older than an object says nothing about it.
-    for (const [key, { resourceVersion }] of this.#missingByAnswer)
-      if (!isOlder(version, resourceVersion)) this.#missingByAnswer.delete(key);
-    for (const [key, value] of listed) this.#setObject(key, value);
-    return listed;
+  /** Stores the answer of a request that shows an object, unless a newer version or the deletion of the object is known. */
+  #recordAnswer(key: string, value: T): void {
+    const { resourceVersion } = value;
+    this.#newestAnswer = findNewestVersion([this.#newestAnswer, resourceVersion]);
+    const known = this.#objects.get(key)?.resourceVersion ?? this.#answered.get(key)?.version;
+    const isOutdated =
+      known === undefined
+        ? this.#isKnownDeleted(key, resourceVersion, this.#groupOf(value))
+        : isOlder(resourceVersion, known);
+    if (!isOutdated) this.#setAnswer(key, value, resourceVersion);
   }
 
-  /** The newest version that an event or an answer has shown. */
-  #getNewestVersion(): string {
-    const storedVersions = [...this.#objects.values()].map(({ resourceVersion }) => resourceVersion);
-    return findNewestVersion([...storedVersions, ...this.#deletions.versions()]);
+  /** Stores what an answer of `version` shows: an object, or (undefined) that it does not exist. */
+  #setAnswer(key: string, value: T | undefined, version: string): void {
+    const answered = this.#answered.get(key);
+    const watched = answered === undefined ? this.#objects.get(key) : answered.watched;
+    const isAhead = value === undefined || version !== watched?.resourceVersion;
+    if (isAhead) this.#answered.set(key, { version, watched });
+    else this.#answered.delete(key);
+    this.#setObject(key, value);
+  }
+
+  /** Whether an object that is not stored was deleted after `version`: the watch said so, or a later list lacks it. */
+  #isKnownDeleted(key: string, version: string, group: string): boolean {
+    const listVersion = this.#findListVersion(group);
+    if (listVersion !== "" && !isNewer(version, listVersion)) return true;
+    return isOlder(version, this.#recentDeletions.get(key) ?? "");
+  }
+
+  /** The version of the newest list that contains a group; "" if there is none. */
+  #findListVersion(group: string): string {
+    return findNewestVersion([this.#listVersions.get(undefined) ?? "", this.#listVersions.get(group) ?? ""]);
+  }
+
+  /** Records a list as of `version`, of one group or (undefined) of everything. */
+  #recordList(version: string, group: string | undefined): void {
+    this.#listVersions.set(group, findNewestVersion([version, this.#listVersions.get(group) ?? ""]));
   }
 
   /** After an etcd restore: any version that the server sends from now on supersedes the stored ones. */
-  #resetVersions(): void {
-    this.#deletions.clear();
-    this.#lastWatchVersion = "";
-    const keys = [...this.#objects.keys()];
-    for (const key of keys) this.assumeChange(key, { resourceVersion: EARLIEST_VERSION } as Partial<T>);
+  #forgetVersions(): void {
+    this.#listVersions.clear();
+    this.#recentDeletions.clear();
+    this.#newestAnswer = "";
+    for (const [key, { watched }] of this.#answered)
+      this.#answered.set(key, { version: EARLIEST_VERSION, watched });
+    for (const key of this.#objects.keys())
+      this.assumeChange(key, { resourceVersion: EARLIEST_VERSION } as Partial<T>);
   }
 
-  /**
-   * Stores a value, unless a newer version or the deletion of the object is known. Returns whether it was stored; an event of the stored
-   * version is not, because an answer has shown it before.
-   */
-  #storeIfNewer(key: string, value: T, isEvent: boolean): boolean {
-    const { resourceVersion } = value;
-    const storedVersion = this.#objects.get(key)?.resourceVersion;
-    const isOutdated =
-      storedVersion === undefined
-        ? this.#deletions.isKnownDeleted(key, resourceVersion, this.#groupOf(value))
-        : isOlder(resourceVersion, storedVersion) || (isEvent && !isNewer(resourceVersion, storedVersion));
-    if (!isOutdated) this.#setObject(key, value);
-    return !isOutdated;
+  /** Stores or (undefined) removes an object, and reports the change, if it is one. */
+  #changeObject(key: string, value: T | undefined, onChange: OnChange<T>): void {
+    const before = this.#objects.get(key);
+    if (value === before) return;
+    this.#setObject(key, value);
+    onChange(value, before, key);
   }
 
-  /** Stores an object in place of the one with its key. */
-  #setObject(key: string, value: T): void {
-    this.#unsetObject(key);
-    this.#objects.set(key, value);
-    const group = this.#groupOf(value);
-    this.#keysByGroup.set(group, (this.#keysByGroup.get(group) ?? new Set()).add(key));
+  /** Stores an object in place of the one with its key; undefined removes it. */
+  #setObject(key: string, value: T | undefined): void {
+    const before = this.#objects.get(key);
+    const group = value && this.#groupOf(value);
+    const groupBefore = before && this.#groupOf(before);
+    if (group !== groupBefore && groupBefore !== undefined) this.#removeFromGroup(key, groupBefore);
+    if (group !== undefined)
+      this.#keysByGroup.set(group, (this.#keysByGroup.get(group) ?? new Set()).add(key));
+    if (value === undefined) this.#objects.delete(key);
+    else this.#objects.set(key, value);
   }
 
-  /** Removes an object from the store, and its key from the group. */
-  #unsetObject(key: string): void {
-    this.#missingByAnswer.delete(key);
-    const value = this.#objects.get(key);
-    if (value === undefined) return;
-    this.#objects.delete(key);
-    const group = this.#groupOf(value);
+  #removeFromGroup(key: string, group: string): void {
     const keys = this.#keysByGroup.get(group);
     keys?.delete(key);
     if (keys?.size === 0) this.#keysByGroup.delete(group);
   }
 
-  /** Removes an object, and remembers the version of its deletion. */
-  #removeWithTombstone(key: string, version: string): void {
-    this.#unsetObject(key);
-    this.#deletions.recordDeletion(key, version);
-  }
-
-  /**
-   * Runs a request and records its answer by `work`. Keeps tombstones until then. After a restore of the etcd meanwhile, the answer may have a
-   * version of the lost state, so stored versions are reset.
-   */
+  /** Runs a request and records its answer by `work`. After a restore of the etcd meanwhile, the answer may have a version of the lost state. */
   async #trackRequest<A>(work: () => Promise<A>): Promise<A> {
     const restoresBefore = this.#etcdRestores;
     this.#pendingRequests += 1;
     try {
       return await work();
     } finally {
-      if (restoresBefore !== this.#etcdRestores) this.#resetVersions();
+      if (restoresBefore !== this.#etcdRestores) this.#forgetVersions();
       this.#pendingRequests -= 1;
-      this.#dropOldTombstones();
+      if (this.#pendingRequests === 0) this.#recentDeletions.clear();
     }
-  }
-
-  /** Drops tombstones that neither a pending answer nor the watch can contradict any more. */
-  #dropOldTombstones(): void {
-    if (this.#pendingRequests === 0) this.#deletions.dropOldTombstones(this.#lastWatchVersion);
   }
 }
 

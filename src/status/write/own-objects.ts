@@ -78,9 +78,9 @@ export class OwnObjects {
     return this.#stores[id.kind].get(this.#storeKey(id));
   }
 
-  /** The cached objects of these kinds; of all kinds without an argument, the AddonOperator first. */
-  listObjects(kinds: readonly ObjectId["kind"][] = KINDS): [id: ObjectId, object: StoredAddonObject][] {
-    return kinds.flatMap((kind) =>
+  /** The cached objects, the AddonOperator first. */
+  listObjects(): [id: ObjectId, object: StoredAddonObject][] {
+    return KINDS.flatMap((kind) =>
       [...this.#stores[kind].entries()].map(([key, object]): [ObjectId, StoredAddonObject] => [
         { kind, name: splitKey(key).name },
         object,
@@ -104,8 +104,7 @@ export class OwnObjects {
   }
 
   /**
-   * Watches the objects, and calls `onChange` for each changed or deleted (`undefined`) object. After a restore of etcd from a backup
-   * it calls it for all, because their content may be older than what was written. Returns a function that ends the watches.
+   * Watches the objects, and calls `onChange` for each changed or deleted (`undefined`) object. Returns a function that ends the watches.
    */
   watchObjects(
     hub: Pick<WatchHub, "subscribe">,
@@ -116,10 +115,7 @@ export class OwnObjects {
       this.#stores[kind].watch(
         hub,
         { resource: RESOURCES[kind], namespace },
-        {
-          onChange: (now, _, key) => onChange({ kind, name: splitKey(key).name }, now),
-          onEtcdRestored: () => this.listObjects([kind]).forEach(([id, object]) => onChange(id, object)),
-        },
+        { onChange: (now, _, key) => onChange({ kind, name: splitKey(key).name }, now) },
       ),
     );
     return () => {

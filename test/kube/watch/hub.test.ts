@@ -16,16 +16,15 @@ function lab(checkMs?: number) {
   return { server, clock, hub };
 }
 
-/** Records what is reported to it: `+a@1` listed, `=`, `>a@2` applied, `-a` deleted, `~a@3` deleted as a list at 3 told, `!` issues. */
+/** Records what is reported to it: `+a@1` listed, `=1` synced, `>a@2` applied, `-a` deleted, `~a@3` deleted as a list at 3 told, `!` issues. */
 function listener(rank = ""): { seen: string[]; take: () => string; consumer: WatchConsumer } {
   const seen: string[] = [];
   const at = (object: { metadata: { name: string; resourceVersion?: string } }): string =>
     `${object.metadata.name}@${object.metadata.resourceVersion}`;
   const consumer: WatchConsumer = {
     rank,
-    onListStart: () => void seen.push("("),
     onListed: (object) => void seen.push(`+${at(object)}`),
-    onSynced: () => void seen.push("="),
+    onSynced: (version) => void seen.push(`=${version}`),
     onApplied: (object) => void seen.push(`>${at(object)}`),
     onDeleted: (object, complete) => void seen.push(complete ? `-${object.metadata.name}` : `~${at(object)}`),
     onError: (error) => void seen.push(error === undefined ? "ok" : `!${error.message}`),
@@ -63,7 +62,7 @@ describe("a watch", () => {
       resourceVersion: "10",
       timeoutSeconds: 240,
     });
-    expect(one.take()).toBe("( +a@1 +b@2 =");
+    expect(one.take()).toBe("+a@1 +b@2 =10");
   });
 
   it("fills in kind and apiVersion, and drops managedFields unless they are asked for", async () => {
@@ -133,15 +132,12 @@ describe("a watch", () => {
 
     it("is compared with the server's objects, and goes on", async () => {
       const { server, one, comparison } = await compared();
-      const reported: unknown[] = [];
-      one.consumer.onRelisted = (keys, version) => void reported.push([...keys], version);
       comparison.send(list(20, [configMap("a", 12), configMap("b", 2)])).end();
       const watch = await server.next();
       expect([watch.watch, watch.request.query?.["resourceVersion"]]).toEqual([true, "20"]);
       // The next comparison is not due yet.
-      expect(one.take()).toBe("");
       // Consumers may know more, from stale answers to requests of their own.
-      expect(reported).toEqual([["ns/a", "ns/b"], "20"]);
+      expect(one.take()).toBe("=20");
     });
 
     it.each([
@@ -155,7 +151,7 @@ describe("a watch", () => {
       expect([relist.watch, relist.request.query?.["resourceVersion"]]).toEqual([false, undefined]);
       relist.send(list(21, objects)).end();
       expect((await server.next()).request.query).toMatchObject({ watch: true, resourceVersion: "21" });
-      expect(one.take()).toBe(delivered);
+      expect(one.take()).toBe(`${delivered} =21`);
     });
 
     it.each([
@@ -285,26 +281,22 @@ describe("a watch", () => {
     };
     relist.send(list(40, [configMap("a", 1), remade, configMap("d", 31)])).end();
     expect((await server.next()).request.query).toMatchObject({ resourceVersion: "40" });
-    expect(one.take()).toBe("~b@30 >b@30 >d@31 ~c@40");
+    expect(one.take()).toBe("~b@30 >b@30 >d@31 ~c@40 =40");
   });
 
-  it("reports after a new list all that is there, for those who know of objects that the watch never saw", async () => {
+  it("reports the end of a new list also to a consumer whose own list is older", async () => {
     const { server, hub, watch } = await started();
-    const lists: unknown[] = [];
-    const consumer = {
-      ...listener().consumer,
-      onRelisted: (keys: ReadonlySet<string>, version: string) => void lists.push([...keys, version]),
-    };
-    const late = hub.subscribe(SPEC, consumer);
+    const late = listener();
+    const { whenSynced } = hub.subscribe(SPEC, late.consumer);
     const join = await server.next();
     watch.send(failure(410, "Expired"));
     (await server.next()).send(list(40, [configMap("a", 1)])).end();
     await server.next();
-    expect(lists).toEqual([]);
+    expect(late.take()).toBe("");
     join.send(list(30, [configMap("a", 1)])).end();
-    await late.whenSynced;
+    await whenSynced;
     await settle();
-    expect(lists).toEqual([["ns/a", "40"]]);
+    expect(late.take()).toBe("+a@1 =30 ~b@40 =40");
   });
 
   it("asks for the newest version after a failure, without labels, and for one object only", async () => {
@@ -339,8 +331,8 @@ describe("a watch", () => {
     expect(again.request.query).toMatchObject({ resourceVersion: String(newest) });
     again.send(modified(configMap("a", newest + 1)));
     await settle();
-    expect(one.take()).toBe(`>a@5 >b@6 ~c@${newest} >a@${newest + 1}`);
-    expect(late.take()).toBe(`< >a@5 >b@6 ~c@${newest} >a@${newest + 1}`);
+    expect(one.take()).toBe(`>a@5 >b@6 ~c@${newest} =${newest} >a@${newest + 1}`);
+    expect(late.take()).toBe(`< >a@5 >b@6 ~c@${newest} =${newest} >a@${newest + 1}`);
   });
 
   it("believes a server that was put back to a state before what only an answer showed", async () => {
@@ -355,7 +347,7 @@ describe("a watch", () => {
     (await server.next()).send(list(20, [])).end();
     (await server.next()).send(list(20, [configMap("a", 15)])).end();
     (await server.next()).open();
-    expect(one.take()).toBe(">a@15");
+    expect(one.take()).toBe(">a@15 =20");
   });
 
   it("starts the list over when the server forgot its second page, at last without pages", async () => {
@@ -371,7 +363,27 @@ describe("a watch", () => {
     expect(whole.request.query?.["limit"]).toBeUndefined();
     whole.send(list(11, [configMap("b", 2)])).end();
     await synced;
-    expect(one.take().endsWith("( +b@2 =")).toBe(true);
+    expect(one.take()).toBe("+a@1 +a@1 !round 2 +b@2 ~a@11 =11");
+  });
+
+  it("lists again for a late consumer when the server was put back to an earlier state meanwhile", async () => {
+    const { server, clock, hub, watch } = await started([configMap("a", 5), configMap("b", 6)]);
+    const late = listener();
+    hub.subscribe(SPEC, { ...late.consumer, onEtcdRestored: () => void late.seen.push("<") });
+    const lost = await server.next();
+    lost.send(list(20, [configMap("a", 11), configMap("c", 20)], "more"));
+    await settle();
+    watch.send(modified(configMap("a", 11)));
+    await settle();
+    watch.fail(new ConnectionError("ECONNREFUSED", "gone"));
+    await clock.advance(200);
+    (await server.next()).send(list(10, [])).end();
+    await clock.advance(0);
+    const objects = [configMap("a", 5), configMap("b", 6)];
+    for (const call of [await server.next(), await server.next()]) call.send(list(10, objects)).end();
+    lost.end();
+    await settle();
+    expect(late.take()).toBe("+a@11 +c@20 < +a@5 +b@6 ~c@10 =10");
   });
 
   it("waits as long as 429 says", async () => {
@@ -441,7 +453,7 @@ describe("a watch", () => {
     }
     (await server.next()).send(list(1, [])).end();
     await settle();
-    expect(one.take()).toBe(`${"( !no rights ".repeat(6)}( = ok`);
+    expect(one.take()).toBe(`${"!no rights ".repeat(6)}=1 ok`);
   });
 
   it("gives up a connection that is silent for 150 s", async () => {
@@ -503,7 +515,7 @@ describe("the hub", () => {
     watch.send(modified(configMap("a", 15)));
     await settle();
     expect(one.take()).toBe(">a@11 -b >d@14 >a@15");
-    expect(late.take()).toBe("( +a@11 +c@12 = >d@14 >a@15");
+    expect(late.take()).toBe("+a@11 +c@12 =12 >d@14 >a@15");
   });
 
   it("drops live events that lag behind a late consumer's list", async () => {
@@ -520,7 +532,7 @@ describe("the hub", () => {
     );
     await settle();
     expect(one.take()).toBe(">a@11 >a@19 -b >c@21");
-    expect(late.take()).toBe("( +a@19 = >c@21");
+    expect(late.take()).toBe("+a@19 =20 >c@21");
   });
 
   it("takes a consumer that comes during the first list in after it", async () => {
@@ -538,8 +550,8 @@ describe("the hub", () => {
       .end();
     await synced;
     await settle();
-    expect(one.take()).toBe("( +a@1 = >b@12");
-    expect(late.take()).toBe("( +a@1 = >b@12");
+    expect(one.take()).toBe("+a@1 =10 >b@12");
+    expect(late.take()).toBe("+a@1 =11 >b@12");
   });
 
   it("keeps the others going when one consumer throws", async () => {
@@ -555,7 +567,7 @@ describe("the hub", () => {
     hub.subscribe(SPEC, good.consumer);
     (await server.next()).send(list(10, [configMap("a", 1), configMap("b", 2)])).end();
     await settle();
-    expect(good.take()).toBe("( +a@1 +b@2 =");
+    expect(good.take()).toBe("+a@1 +b@2 =10");
   });
 
   it("takes what a consumer answers for a promise only if it is one", async () => {
@@ -568,7 +580,7 @@ describe("the hub", () => {
     hub.subscribe(SPEC, { ...one.consumer, onSynced: synced });
     (await server.next()).send(list(10, [])).end();
     await settle();
-    expect(one.take()).toBe("( =");
+    expect(one.take()).toBe("=");
     expect(errors).toEqual([]);
   });
 

@@ -355,14 +355,15 @@ describe("StatusMirror", () => {
 
   it("brings back what a list no longer has, though no watch said that it went", async () => {
     const { api, clock, watch, show } = world();
-    await show(moduleView("a"), moduleView("b"));
     const report = api.onChange;
     api.onChange = () => {};
+    await show(moduleView("a"), moduleView("b"));
     api.remove("addonmodules/a");
-    const { resourceVersion: version = "" } = api.edit("addonmodules/b", {}).metadata;
+    const b = api.edit("addonmodules/b", {});
     api.onChange = report;
     const before = api.writes.length;
-    watch()?.onRelisted?.(new Set(["ops/b"]), version);
+    report("applied", b);
+    void watch()?.onSynced(b.metadata.resourceVersion ?? "");
     await clock.advance(2000);
     expect(state(api, "a")).toBe("Ready");
     expect(
@@ -372,10 +373,13 @@ describe("StatusMirror", () => {
 
   it("does not take for gone what was made after the list", async () => {
     const { api, clock, watch, show } = world();
+    const report = api.onChange;
+    api.onChange = () => {};
     await show(moduleView("a"));
+    api.onChange = report;
     const before = api.writes.length;
     const version = String(Number(api.module("a")?.metadata.resourceVersion) - 1);
-    watch()?.onRelisted?.(new Set(), version);
+    void watch()?.onSynced(version);
     await clock.advance(2000);
     expect(api.writes.length).toBe(before);
   });

@@ -144,7 +144,6 @@ function driftLab(mode: "off" | "warn" | "repair" = "warn") {
     begin: async (names: readonly string[], entries: readonly object[] = [HELMS]) => {
       release.watchRevision({ ...FOLLOWED, objects: names.map(map), revision });
       await settle();
-      consumers[0]?.onListStart?.();
       for (const name of names) void consumers[0]?.onListed(make(name, entries));
       void consumers[0]?.onSynced("1");
       await settle();

@@ -70,7 +70,6 @@ function lab() {
   };
   const listed = async (plural: string, ...objects: JsonObject[]): Promise<void> => {
     await settle();
-    consumer(plural).onListStart?.();
     for (const each of objects) void consumer(plural).onListed(each as WatchedObject);
     void consumer(plural).onSynced("1");
     await settle();

@@ -100,7 +100,6 @@ export function healingLab() {
   const listed = async (names: readonly string[], index = 0): Promise<void> => {
     await settle();
     const { consumer } = watch(index);
-    consumer.onListStart?.();
     for (const name of names) void consumer.onListed(object(name));
     void consumer.onSynced("1");
     await settle();

@@ -93,7 +93,6 @@ async function lab(status = "deployed") {
   const listed = async (names: readonly string[]): Promise<void> => {
     await settle();
     const [consumer] = consumers;
-    consumer?.onListStart?.();
     for (const name of names) void consumer?.onListed(objectOf(name));
     void consumer?.onSynced("1");
     await settle();
