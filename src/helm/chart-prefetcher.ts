@@ -6,7 +6,7 @@
 import { availableParallelism } from "node:os";
 
 import { mapInParallel } from "../lib/index.ts";
-import { isMissingAnswer } from "./binary/helm-errors.ts";
+import { isMissingAnswer } from "./binary/helm-messages.ts";
 import { decideBeforeRendering, collectFacts, planRelease } from "./decide.ts";
 import { DownApiError } from "./down-apis.ts";
 import { namespacedKey, type RenderedChart } from "./manifest/manifest.ts";

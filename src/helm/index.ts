@@ -4,6 +4,7 @@ export { CONFIRM_TAKEOVER, ExistingObjectsError } from "./objects/takeover.ts";
 export { applyOwnCrds, checkCrdFiles, ensureCrds } from "./crds/ensure-crds.ts";
 export { listOrphans, type OrphanFacts } from "./release/observed-releases.ts";
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
+export { isChartFault } from "./binary/helm-messages.ts";
 export { Helm, type HelmReport } from "./binary/helm.ts";
 export type { HelmHook, OnWait } from "./hook-watch.ts";
 export { RELEASE_LABELS, managedByDigest } from "./release/revisions.ts";
@@ -16,7 +17,7 @@ export { MAX_RECORD_BYTES, findManifestProblems, computeRecordSize } from "./man
 export { helmMetadata, readOwner } from "./objects/live-objects.ts";
 export type { Inspection, RecordedObjects } from "./objects/recorded-objects.ts";
 export { readYamlMap, UnusableChartError } from "./chart/chart.ts";
-export { findFileProblems, isChartFault } from "./chart/file-problems.ts";
+export { findFileProblems } from "./chart/file-problems.ts";
 export { listEnabledCrdFiles } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";

@@ -7,6 +7,7 @@ import { provesBroken } from "../health/index.ts";
 import { sleep } from "../lib/index.ts";
 import { reportAdoption } from "./adoption.ts";
 import { HelmError } from "./binary/helm-errors.ts";
+import { helmSays } from "./binary/helm-messages.ts";
 import type { UpgradeOptions } from "./binary/helm.ts";
 import { UnusableChartError } from "./chart/chart.ts";
 import { findOwnCrd } from "./crds/read-crds.ts";
@@ -23,7 +24,7 @@ import {
   type HookRun,
 } from "./objects/hook-objects.ts";
 import { explainImmutableFields } from "./objects/immutable-fields.ts";
-import { adoptExistingObjects, isExistingObjectError } from "./objects/takeover.ts";
+import { adoptExistingObjects } from "./objects/takeover.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
 import { deleteLeftObjects } from "./objects/left-objects.ts";
 import { retainBeforeUpgrade } from "./objects/retain.ts";
@@ -217,7 +218,7 @@ async function installOrUpgrade(
     } catch (error) {
       if (repairs === MAX_REPAIRS || !(error instanceof HelmError)) throw error;
       const listWanted = () => rendering?.objects ?? renderObjects(reconciliation, options);
-      const isRepaired = await repairRecords(reconciliation, { stderr: error.result.stderr, listWanted });
+      const isRepaired = await repairRecords(reconciliation, error, listWanted);
       if (isRepaired) continue;
       const explained = await explainHookFailure(tools, error, {
         run: { verb, hooks },
@@ -296,7 +297,7 @@ async function upgradeAndAdopt(reconciliation: Reconciliation, options: UpgradeO
   try {
     await helm.upgradeInstall(options);
   } catch (error) {
-    if (!isExistingObjectError(error)) throw error;
+    if (!(error instanceof HelmError) || !helmSays(error, "existingObject")) throw error;
     // helm accepts existing objects that are in the last deployed revision.
     const deployed = findComparedRevisions(store.revisions(options.release)).at(-1);
     const recorded = deployed === undefined ? [] : (await store.readSummary(deployed)).objects;

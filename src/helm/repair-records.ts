@@ -2,9 +2,9 @@
 
 import { apiGroupOf } from "../kube/index.ts";
 import { listNames, mapInParallel } from "../lib/index.ts";
-import { BrokenRecordError } from "./binary/helm-errors.ts";
-import { UNKNOWN_KIND } from "./binary/helm.ts";
-import { INVALID_OBJECT, resourceName, type ObjectRef } from "./manifest/manifest.ts";
+import { BrokenRecordError, type HelmError } from "./binary/helm-errors.ts";
+import { HELM_MESSAGES, helmSays, listInvalidObjects } from "./binary/helm-messages.ts";
+import { resourceName, type ObjectRef } from "./manifest/manifest.ts";
 import { forgetGoneKinds, moveManagedFields } from "./objects/gone-kinds.ts";
 import { claimRemainingHookObjects } from "./objects/hook-objects.ts";
 import { MAX_PARALLEL_REQUESTS } from "./objects/live-objects.ts";
@@ -18,22 +18,8 @@ import {
 } from "./release/revisions.ts";
 import type { Reconciliation } from "./types.ts";
 
-/** Part of helm's message, because helm has no exit codes: no revision was ever deployed, so helm cannot upgrade. */
-const NOTHING_DEPLOYED = "has no deployed releases";
-/** Parts of helm's message for a pending record. The last request of a killed helm may make a record pending late. */
-const OPERATION_PENDING = ["another operation ", " is in progress"];
-/** Parts of helm's messages for a Secret that exists but that helm does not recognize as a record. */
-const UNRECOGNIZED_RECORD = ["release: already exists", "no revision for release"];
-
-/** helm's message where the API server refuses a custom resource with `managedFields` of a version that it does not serve. */
-const GONE_VERSION = /request to convert CR to an invalid group\/version: ([a-z0-9./-]+)/;
-
-interface FailedUpgrade {
-  /** helm's output. */
-  readonly stderr: string;
-  /** Lists the objects that helm was to apply. */
-  readonly listWanted: () => Promise<readonly ObjectRef[]> | readonly ObjectRef[];
-}
+/** Lists the objects that helm was to apply. */
+type ListWanted = () => Promise<readonly ObjectRef[]> | readonly ObjectRef[];
 
 /**
  * Repairs the records of a release after an error that helm's message identifies. Returns whether a repair was made, so that
@@ -41,35 +27,29 @@ interface FailedUpgrade {
  */
 export async function repairRecords(
   reconciliation: Reconciliation,
-  { stderr, listWanted }: FailedUpgrade,
+  failure: HelmError,
+  listWanted: ListWanted,
 ): Promise<boolean> {
   const { tools, request } = reconciliation;
   const { store, logger } = tools;
   const { module, signal } = request;
-  if (OPERATION_PENDING.every((part) => stderr.includes(part))) {
+  if (helmSays(failure, "operationPending")) {
     await recoverPendingRelease(reconciliation);
     return true;
   }
-  if (stderr.includes(UNKNOWN_KIND)) return forgetKinds(reconciliation, listWanted);
-  const [, goneVersion] = GONE_VERSION.exec(stderr) ?? [];
+  if (helmSays(failure, "unknownKind")) {
+    const revisions = findComparedRevisions(store.revisions(module.name));
+    return forgetGoneKinds(tools, { release: module.name, revisions, listWanted, signal });
+  }
+  const [, goneVersion] = HELM_MESSAGES.goneVersion.exec(failure.result.stderr) ?? [];
   if (goneVersion !== undefined) return leaveVersion(reconciliation, goneVersion);
-  if (UNRECOGNIZED_RECORD.some((text) => stderr.includes(text)))
-    throw await buildUnrecognizedRecordError(reconciliation);
-  if (!stderr.includes(NOTHING_DEPLOYED)) return undoReplacedItems(reconciliation, stderr);
+  if (helmSays(failure, "unrecognizedRecord")) throw await buildUnrecognizedRecordError(reconciliation);
+  if (!helmSays(failure, "nothingDeployed")) return undoReplacedItems(reconciliation, failure);
   // helm upgrades no release whose revisions all failed; without records it installs the release.
   logger.warn("helm refuses the record of a failed release; removing it", { release: module.name });
   await claimRemainingHookObjects(tools, module.name);
   await store.deleteRecords(module.name, signal);
   return true;
-}
-
-/** Removes kinds that are no longer served from the records, unless the chart contains them. Returns whether there were any. */
-function forgetKinds(
-  { tools, request: { module, signal } }: Reconciliation,
-  listWanted: FailedUpgrade["listWanted"],
-): Promise<boolean> {
-  const revisions = findComparedRevisions(tools.store.revisions(module.name));
-  return forgetGoneKinds(tools, { release: module.name, revisions, listWanted, signal });
 }
 
 /** Moves `managedFields` of the release's objects out of a version that is no longer served. Returns whether there were any. */
@@ -91,12 +71,10 @@ async function leaveVersion(
  * Restores the objects that the API server refuses because others have changed keys of list items, such as the port of a Service: helm
  * adds the recorded item beside the changed one. Returns whether there were any.
  */
-async function undoReplacedItems({ tools, request }: Reconciliation, stderr: string): Promise<boolean> {
+async function undoReplacedItems({ tools, request }: Reconciliation, failure: HelmError): Promise<boolean> {
   const { store, logger } = tools;
   const { module, signal } = request;
-  const refused = new Set(
-    Array.from(stderr.matchAll(INVALID_OBJECT), ([, kind, , name]) => `${kind} ${name}`),
-  );
+  const refused = new Set(listInvalidObjects(failure).map(({ kind, name }) => `${kind} ${name}`));
   const compared = findComparedRevisions(store.revisions(module.name)).at(-1);
   if (refused.size === 0 || compared === undefined) return false;
   const [manifest = ""] = await store.readManifests(compared, signal);

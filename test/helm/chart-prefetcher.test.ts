@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 
-import { HelmError, isMissingAnswer } from "../../src/helm/binary/helm-errors.ts";
+import { HelmError } from "../../src/helm/binary/helm-errors.ts";
+import { isMissingAnswer } from "../../src/helm/binary/helm-messages.ts";
 import { ChartPrefetcher } from "../../src/helm/chart-prefetcher.ts";
 import { DownApiError } from "../../src/helm/down-apis.ts";
 import type { HelmInput } from "../../src/helm/types.ts";

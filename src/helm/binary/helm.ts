@@ -8,7 +8,8 @@ import { objectOf, objectsIn, asString, type HelmOverrides, type JsonObject } fr
 import { endOrphanedProcesses, ensureTempDir, type Children, type RunResult } from "../../process/index.ts";
 import { span } from "../../trace/index.ts";
 import { HelmBinary, helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./binary.ts";
-import { HelmError, UnreadObjectsError, extractReason } from "./helm-errors.ts";
+import { HelmError, UnreadObjectsError } from "./helm-errors.ts";
+import { extractReason, helmSays, UNREAD_OBJECTS } from "./helm-messages.ts";
 import { HelmPlaces } from "./memory.ts";
 import { redactHelmError } from "./reported-error.ts";
 
@@ -100,15 +101,6 @@ export interface UpgradeOptions extends ChartOptions {
 
 type CommandOptions = ReleaseOptions & Partial<Pick<ChartOptions, "chartDir" | "valuesFile">>;
 
-/** Part of helm's message if the server does not serve a kind of the chart; helm has no exit code for that. */
-export const UNKNOWN_KIND = "ensure CRDs are installed first";
-
-/**
- * Part of what helm 4.3 prints when it uninstalls a release, with exit code 0. It reads the owner of each object, and leaves those
- * objects that it cannot read. Their names and the errors follow.
- */
-const UNREAD_OBJECTS = "resource(s) were not deleted because their ownership could not be verified:";
-
 /** Time after SIGTERM in which helm marks its release failed. */
 const GRACE_MS = 20_000;
 /** helm's own directory below the temp directory. */
@@ -188,7 +180,7 @@ export class Helm {
       const release = objectOf(JSON.parse(stdout));
       return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => asString(manifest) ?? "");
     } catch (error) {
-      if (!(error instanceof HelmError) || !error.result.stderr.includes(UNKNOWN_KIND)) throw error;
+      if (!(error instanceof HelmError) || !helmSays(error, "unknownKind")) throw error;
       return undefined;
     }
   }

@@ -3,7 +3,6 @@
 import { join } from "node:path";
 
 import { collect, type Module, type Problem } from "../../model/index.ts";
-import { HelmError } from "../binary/helm-errors.ts";
 import { checkCrdFiles } from "../crds/ensure-crds.ts";
 import { findUnreadKeys } from "./lint-templates.ts";
 import { listEnabledCrdFiles } from "./sub-charts.ts";
@@ -32,16 +31,4 @@ function findUnreadValues(module: Module): Problem[] {
     message: "nothing reads it",
     remedy: `put values of the module under ${module.valuesKey}, and values of a sub-chart under its name or alias`,
   }));
-}
-
-/**
- * Parts of helm's errors about the files of a chart, which values cannot solve: a template that cannot be parsed, another `kubeVersion`, and
- * metadata, dependencies and values.yaml that helm cannot load.
- */
-const CHART_FAULT =
-  /parse error|incompatible with Kubernetes|Chart\.yaml|chart\.metadata|cannot load |library charts/;
-
-/** Whether helm cannot render a chart because of its files. Other errors may be due to values that hooks set, or to the API server. */
-export function isChartFault(error: unknown): boolean {
-  return error instanceof HelmError && CHART_FAULT.test(error.message);
 }

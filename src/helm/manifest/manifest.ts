@@ -6,9 +6,6 @@ import { canonicalJson, digestAll, parseYaml, toYaml } from "../../lib/index.ts"
 import { isJsonObject, objectOf, asString, readJson, type Json, type JsonObject } from "../../model/index.ts";
 
 /** An object of a release. `namespace` as the manifest has it; undefined = the release's, or none. */
-/** An object that the API server refuses, in helm's message: its kind, group and name. */
-export const INVALID_OBJECT = /\b([A-Z][A-Za-z]*)(?:\.([a-z0-9.-]+))? "([^"\s]+)" is invalid\b/g;
-
 export interface ObjectRef {
   readonly apiVersion: string;
   readonly kind: string;

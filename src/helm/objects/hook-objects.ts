@@ -7,6 +7,7 @@
 import { apiGroupOf, ignoreNotFound, remove } from "../../kube/index.ts";
 import { listNames, sleep } from "../../lib/index.ts";
 import { BrokenRecordError, HookObjectError, type HelmError } from "../binary/helm-errors.ts";
+import { HELM_MESSAGES } from "../binary/helm-messages.ts";
 import type { Reconciler } from "../types.ts";
 import {
   parseDocuments,
@@ -111,9 +112,6 @@ function buildTerminatingError(objects: readonly LiveObject[]): HookObjectError 
   );
 }
 
-/** Part of helm 4's message after it waited in vain for the object of a hook. */
-const NOT_READY = /resource ([A-Za-z]+)\/([^/\s]+)\/(\S+) not ready\. status: /;
-
 /**
  * Converts an error of helm that waited for the object of a hook, which was deleted before helm saw how it ended. Returns any other
  * error unchanged.
@@ -123,7 +121,7 @@ export async function explainHookFailure(
   failure: HelmError,
   { run, signal }: { readonly run: HookRun; readonly signal: AbortSignal },
 ): Promise<Error> {
-  const [, kind, namespace, name] = NOT_READY.exec(failure.result.stderr) ?? [];
+  const [, kind, namespace, name] = HELM_MESSAGES.hookNotReady.exec(failure.result.stderr) ?? [];
   const hook = listRunHooks(run).find(
     ({ ref }) => ref.kind === kind && ref.name === name && (ref.namespace ?? tools.namespace) === namespace,
   );

@@ -1,11 +1,8 @@
 /** Explains how to apply a change that the API server refuses, because fields of an object cannot change. */
 
 import type { HelmError } from "../binary/helm-errors.ts";
-import { INVALID_OBJECT, type ObjectRef } from "../manifest/manifest.ts";
-
-/** In the API server's words: fields that cannot change, in general and of bindings, Services, StatefulSets and StorageClasses. */
-const CANNOT_CHANGE =
-  /\bis immutable\b|may not change once set|cannot change roleRef|: Forbidden: updates to \w+ (?:spec for fields other than|are forbidden)/;
+import { HELM_MESSAGES, listInvalidObjects } from "../binary/helm-messages.ts";
+import type { ObjectRef } from "../manifest/manifest.ts";
 
 /** How to delete objects of a kind without loss of data. `effect`: what people notice meanwhile. */
 interface Deletion {
@@ -44,13 +41,9 @@ export async function explainImmutableFields(
   namespace: string,
   listWanted: () => Promise<readonly ObjectRef[]> | readonly ObjectRef[],
 ): Promise<HelmError> {
-  const { stderr } = failure.result;
-  const matches = CANNOT_CHANGE.test(stderr) ? Array.from(stderr.matchAll(INVALID_OBJECT)) : [];
-  const [refused] = matches.filter((match, index) =>
-    CANNOT_CHANGE.test(stderr.slice(match.index, matches[index + 1]?.index)),
-  );
+  const refused = listInvalidObjects(failure).find(({ text }) => HELM_MESSAGES.immutableField.test(text));
   if (refused === undefined) return failure;
-  const [, kind = "", group, name = ""] = refused;
+  const { kind, group, name } = refused;
   const wanted = await listWanted();
   const ref = wanted.find((each) => each.kind === kind && each.name === name);
   const resource = [kind.toLowerCase(), ...(group === undefined ? [] : [group])].join(".");

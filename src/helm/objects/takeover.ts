@@ -6,7 +6,7 @@
 import { annotateCommand, findMissingPermissions, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import { confirmationToken, oneLine } from "../../lib/index.ts";
 import type { Question } from "../../model/index.ts";
-import { HelmError } from "../binary/helm-errors.ts";
+import type { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeOptions } from "../binary/helm.ts";
 import {
   parseDocuments,
@@ -27,14 +27,6 @@ export const CONFIRM_TAKEOVER = "addon-operator.io/confirm-takeover";
 export const MAX_LOGGED_OBJECTS = 20;
 /** Limits the names in a message, so that the remedy after them is not cut off. */
 const MAX_NAMES_LENGTH = 200;
-
-/** Part of helm's message where an object exists already and its annotations do not name this release. */
-const EXISTING_OBJECT = "cannot be imported into the current release";
-
-/** Whether helm refused to install or upgrade because an object exists already that does not belong to the release. */
-export function isExistingObjectError(error: unknown): error is HelmError {
-  return error instanceof HelmError && error.result.stderr.includes(EXISTING_OBJECT);
-}
 
 /** A release does not own these existing objects and may neither adopt nor replace them. */
 export class ExistingObjectsError extends Error {

@@ -6,7 +6,8 @@
 
 import { mayBeRollbackTarget } from "../../health/index.ts";
 import { oneLine } from "../../lib/index.ts";
-import { HelmError, isMissingAnswer, HookObjectError } from "../binary/helm-errors.ts";
+import { HelmError, HookObjectError } from "../binary/helm-errors.ts";
+import { isMissingAnswer } from "../binary/helm-messages.ts";
 import { withoutSecretValues } from "../binary/reported-error.ts";
 import { forgetGoneKinds } from "../objects/gone-kinds.ts";
 import { refuseHookReplacements } from "../objects/hook-objects.ts";

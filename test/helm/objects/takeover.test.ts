@@ -2,7 +2,8 @@ import { beforeEach, describe, expect, test } from "vitest";
 
 import { ExistingObjectsError, HelmError } from "../../../src/helm/index.ts";
 import type { Reconciliation } from "../../../src/helm/types.ts";
-import { adoptExistingObjects, isExistingObjectError } from "../../../src/helm/objects/takeover.ts";
+import { helmSays } from "../../../src/helm/binary/helm-messages.ts";
+import { adoptExistingObjects } from "../../../src/helm/objects/takeover.ts";
 import { parseObjectRef } from "../../../src/helm/manifest/manifest.ts";
 import { ApiError, CONFIG_MAPS, SECRETS } from "../../../src/kube/index.ts";
 import type { ApiRequest } from "../../../src/kube/index.ts";
@@ -192,9 +193,8 @@ describe("existing objects of a chart", () => {
 });
 
 test("only helm's refusal to import objects is such a question", () => {
-  expect(isExistingObjectError(taken)).toBe(true);
-  expect(isExistingObjectError(new HelmError("upgrade m", { stderr: "Error: other" } as RunResult))).toBe(
-    false,
-  );
-  expect(isExistingObjectError(new Error("cannot be imported into the current release"))).toBe(false);
+  expect(helmSays(taken, "existingObject")).toBe(true);
+  expect(
+    helmSays(new HelmError("upgrade m", { stderr: "Error: other" } as RunResult), "existingObject"),
+  ).toBe(false);
 });

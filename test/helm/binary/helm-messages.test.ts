@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { extractReason } from "../../../src/helm/binary/helm-errors.ts";
+import { extractReason } from "../../../src/helm/binary/helm-messages.ts";
 import type { HelmError } from "../../../src/helm/index.ts";
 import { oneLine } from "../../../src/lib/index.ts";
 
