@@ -1,55 +1,38 @@
 /** Changes objects of a manifest; documents that stay the same keep their text. */
 
 import { toYamlSafeJson } from "../../lib/index.ts";
-import { isJsonObject, objectOf, type JsonObject, asString } from "../../model/index.ts";
+import { isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
 import {
-  expandLists,
   getListItems,
   kindKey,
+  listObjectRefs,
+  parseDocuments,
   parseManifestDocument,
   parseObjectRef,
   resourceKey,
   DOCUMENT_SEPARATOR,
   type ObjectRef,
-  listManifestObjects,
-  parseDocuments,
 } from "./manifest.ts";
 import type { ReleaseCheckTools } from "../types.ts";
 
-/** Removes objects from a manifest. Documents without such an object keep their text. */
+/** Removes objects from a manifest. */
 export function withoutObjects(manifest: string, objects: readonly ObjectRef[]): string {
   const unwanted = new Set(objects.map(resourceKey));
-  return mapDocuments(manifest, (document) => {
-    const all = expandLists(document).filter(isJsonObject);
-    const wanted = all.filter((object) => {
-      const ref = parseObjectRef(object);
-      return ref === undefined || !unwanted.has(resourceKey(ref));
-    });
-    if (wanted.length === all.length) return document;
-    // Only a list is more than one object.
-    return wanted.length === 0 ? undefined : { ...document, items: wanted };
-  });
+  return mapObjects(manifest, (object, ref) => (unwanted.has(resourceKey(ref)) ? undefined : object));
 }
 
 /**
  * Moves objects of a manifest to the version that `served` has for their kind (by `kindKey`), and removes those for which it has
- * undefined. Other documents keep their text.
+ * undefined.
  */
 export function withServedVersions(
   manifest: string,
   served: ReadonlyMap<string, string | undefined>,
 ): string {
-  return mapDocuments(manifest, (document) => {
-    const all = expandLists(document).filter(isJsonObject);
-    const moved = all.flatMap((object) => {
-      const ref = parseObjectRef(object);
-      if (ref === undefined || !served.has(kindKey(ref))) return [object];
-      const apiVersion = served.get(kindKey(ref));
-      return apiVersion === undefined ? [] : [{ ...object, apiVersion }];
-    });
-    if (all.every((object, index) => object === moved[index])) return document;
-    const isList = getListItems(document) !== undefined;
-    return isList && moved.length > 0 ? { ...document, items: moved } : moved[0];
+  return mapObjects(manifest, (object, ref) => {
+    if (!served.has(kindKey(ref))) return object;
+    const apiVersion = served.get(kindKey(ref));
+    return apiVersion === undefined ? undefined : { ...object, apiVersion };
   });
 }
 
@@ -64,46 +47,48 @@ export async function createNamespaceAdder(
   namespace: string,
 ): Promise<(manifest: string) => string> {
   const isNamespacedByKind = new Map<string, boolean>();
-  for (const object of listManifestObjects(manifests.flatMap(parseDocuments))) {
-    const key = versionAndKind(object);
-    if (isNamespacedByKind.has(key)) continue;
-    const { kind, apiVersion } = object;
-    const resource = await discovery.resolve(asString(kind) ?? "", asString(apiVersion) ?? "");
-    isNamespacedByKind.set(key, resource?.namespaced === true);
+  for (const ref of listObjectRefs(manifests.flatMap(parseDocuments))) {
+    if (isNamespacedByKind.has(kindKey(ref))) continue;
+    const resource = await discovery.resolve(ref.kind, ref.apiVersion);
+    isNamespacedByKind.set(kindKey(ref), resource?.namespaced === true);
   }
-  return (manifest) => mapDocuments(manifest, withNamespace);
-
-  /** Returns the same document if nothing changes, so that `mapDocuments` keeps its text. */
-  function withNamespace(document: JsonObject): JsonObject {
-    const items = getListItems(document);
-    if (items !== undefined) {
-      const changed = items.map((item) => (isJsonObject(item) ? withNamespace(item) : item));
-      const isUnchanged = changed.every((item, index) => item === items[index]);
-      return isUnchanged ? document : { ...document, items: changed };
-    }
-    const metadata = objectOf(document["metadata"]);
-    const namesNamespace = typeof metadata["namespace"] === "string";
-    const isObject = parseObjectRef(document) !== undefined;
-    const isNamespaced = isNamespacedByKind.get(versionAndKind(document)) === true;
-    if (namesNamespace || !isObject || !isNamespaced) return document;
-    return { ...document, metadata: { ...metadata, namespace } };
-  }
+  return (manifest) =>
+    mapObjects(manifest, (object, ref) => {
+      const lacksNamespace = ref.namespace === undefined && isNamespacedByKind.get(kindKey(ref)) === true;
+      return lacksNamespace
+        ? { ...object, metadata: { ...objectOf(object["metadata"]), namespace } }
+        : object;
+    });
 }
 
-function versionAndKind({ apiVersion, kind }: JsonObject): string {
-  return `${asString(apiVersion) ?? ""} ${asString(kind) ?? ""}`;
-}
+/** Changes an object. Returns the same object to keep it, and undefined to remove it. */
+type ObjectChange = (object: JsonObject, ref: ObjectRef) => JsonObject | undefined;
 
-/** Changes the documents of a manifest. `change` returns the same object to keep the text of a document, and undefined to remove it. */
-function mapDocuments(manifest: string, change: (document: JsonObject) => JsonObject | undefined): string {
+/** Changes the objects of a manifest, also those in lists. Documents that stay the same keep their text. */
+function mapObjects(manifest: string, change: ObjectChange): string {
   return manifest
     .split(DOCUMENT_SEPARATOR)
     .map((text) => {
       const document = parseManifestDocument(text);
       if (!isJsonObject(document)) return text;
-      const changed = change(document);
+      const changed = changeDocument(document, change);
       if (changed === document) return text;
       return changed === undefined ? "\n" : `\n${toYamlSafeJson(changed)}\n`;
     })
     .join("---");
+}
+
+/** Changes an object, or the objects of a list. Returns the same document if nothing changes, and undefined if nothing is left. */
+function changeDocument(document: JsonObject, change: ObjectChange): JsonObject | undefined {
+  const items = getListItems(document);
+  if (items === undefined) {
+    const ref = parseObjectRef(document);
+    return ref === undefined ? document : change(document, ref);
+  }
+  const changed = items
+    .map((item) => (isJsonObject(item) ? changeDocument(item, change) : item))
+    .filter((item) => item !== undefined);
+  if (changed.length === items.length && changed.every((item, index) => item === items[index]))
+    return document;
+  return changed.length === 0 ? undefined : { ...document, items: changed };
 }
