@@ -16,6 +16,13 @@ export function ownQueueOf(module: string): string {
 /**
  * Which queue runs a module, and how many modules run at the same time. With queues of their own, modules share slots, and a failed run
  * gives its slot to the next one. `main` is a single slot: it runs modules in their order, one at a time, and a failed head keeps it.
+ *
+ * The following rules ask whether a module has its own queue. All others only ask for the name of the queue.
+ * - Runs in `main` are steps of a converge. Other runs are only scheduled, and need a slot (`tasks/converge/discover.ts`, `plan/due.ts`).
+ * - A failing `enabled` script of a module in `main` ends the discovery (`tasks/converge/discover.ts`).
+ * - An edit of flags makes runs in `main` outdated, and interrupts hooks of removals of other modules (`plan/due.ts`).
+ * - A failed run or hook in an own queue delays no converge (`tasks/run-task.ts`).
+ * - A failing module in `main` is reported with the modules that it blocks (`status/explain/failing-hooks.ts`).
  */
 export class ModuleQueues {
   readonly #mode: QueueMode;
