@@ -216,14 +216,14 @@ export class Actors {
    * them with its own permissions, and the hook must not see more than its account may. Undefined = the module acts under the
    * operator's service account.
    */
-  createListCheck(
+  readonly createListCheck = (
     { module }: Hook,
     { namespaces = [] }: KubernetesBinding,
     resource: Resource,
-  ): (() => Promise<void>) | undefined {
+  ): (() => Promise<void>) | undefined => {
     const account = module === undefined ? undefined : this.#options.accounts.getKnownAccount(module);
     return account && (() => assertCanList(this.#options.client, account, { resource, namespaces }));
-  }
+  };
 
   /** What limits a module by its account; undefined = nothing does, because the module acts under the operator's service account. */
   readonly accountLimitsOf = (module: string): AccountLimits | undefined => {

@@ -1,7 +1,7 @@
 /** Connects the operator's parts to the metrics that describe them. */
 
 import { apiVersionOf, type KubeClient, type RequestReport, type WatchHub } from "../kube/index.ts";
-import type { Clock } from "../lib/index.ts";
+import type { Clock, Failures } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
 import { moduleOf, type Task } from "../model/index.ts";
 import { describeRunBlocker } from "../plan/index.ts";
@@ -9,6 +9,7 @@ import type { QueueView, Queues } from "../queue/index.ts";
 import { Loop } from "../runtime/index.ts";
 import type { ModuleView, State, View } from "../state/index.ts";
 import type { KubeBindings } from "../bindings/index.ts";
+import { DROP_REASONS, type SpanExport } from "../trace/index.ts";
 import { Inventory } from "./inventory.ts";
 
 /** The intervals at which `live_ticks` and, while the ConfigMap is invalid, `config_values_errors_total` grow. */
@@ -50,6 +51,17 @@ export function countRequests(
     onRelist: ({ resource, namespace = "" }) =>
       metrics.add("informerDead", { gvr: `${apiVersionOf(resource)}/${resource.plural}`, namespace }),
   };
+}
+
+/** Counts internal errors and dropped spans from now on. */
+export function countFailures(
+  metrics: Metrics,
+  { failures, spanExport }: { readonly failures: Failures; readonly spanExport: SpanExport | undefined },
+): void {
+  failures.onFailure = (place) => metrics.add("internalErrors", { place });
+  if (spanExport === undefined) return;
+  for (const reason of DROP_REASONS) metrics.ensureSeries("spansDropped", { reason });
+  spanExport.onDropped = (reason, count) => metrics.add("spansDropped", { reason }, count);
 }
 
 /** Connects the parts of the operator to the metrics that describe them. Gauges are set before each scrape. */

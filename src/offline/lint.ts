@@ -154,9 +154,9 @@ async function lintDir(dir: LintDir, options: HookQueryOptions, found: Findings)
   const accountModules = new Set(
     tree.modules.flatMap(({ name, serviceAccountName }) => (serviceAccountName === undefined ? [] : name)),
   );
-  const accessOf = (name: string) => (accountModules.has(name) ? { isUnlimited: false } : undefined);
-  found.problems.push(...findDuplicateWebhooks(allHooks, [], accessOf));
-  found.warnings.push(...findForbiddenWebhooks(allHooks, accessOf));
+  const accountLimitsOf = (name: string) => (accountModules.has(name) ? { isUnlimited: false } : undefined);
+  found.problems.push(...findDuplicateWebhooks(allHooks, [], accountLimitsOf));
+  found.warnings.push(...findForbiddenWebhooks(allHooks, accountLimitsOf));
 }
 
 /** Warns of a module with a ServiceAccount whose release would be in the operator's namespace, where the module is Invalid. */

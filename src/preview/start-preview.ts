@@ -5,7 +5,7 @@
 
 import { CONFIRM_CRDS, type Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings, type AccountLimits } from "../hooks/index.ts";
-import { requestServerVersion, type KubeClient, type WatchHub } from "../kube/index.ts";
+import type { KubeClient, WatchHub } from "../kube/index.ts";
 import {
   oneLine,
   silentLogger,
@@ -59,10 +59,9 @@ interface Sources {
   readonly namespace: string;
   readonly overlay: Overlay | undefined;
   readonly runs: RunSettings;
-  readonly actors: {
-    readonly actorOf: (module: string) => RunSettings["actor"];
-    readonly accountLimitsOf: (module: string) => AccountLimits | undefined;
-  };
+  readonly actorOf: (module: string) => RunSettings["actor"];
+  readonly accountLimitsOf: (module: string) => AccountLimits | undefined;
+  readonly serverVersion: (signal: AbortSignal) => Promise<string>;
   readonly reader: Pick<TreeReader, "readTree">;
 }
 
@@ -87,8 +86,7 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
   const errors = listStartErrors(inputs);
   if (errors.length > 0) return base.secrets.redactDeep({ refuses: errors });
   await decideEnablement(inputs);
-  const serverVersion = (signal: AbortSignal) => requestServerVersion(base.client, signal);
-  await recordServerVersion({ state, serverVersion }, new AbortController().signal);
+  await recordServerVersion({ ...base, state }, new AbortController().signal);
   const crds = await previewCrds(inputs);
   await releases.observed.readMovingReleases(tree.modules);
   // Facts are snapshots, so they are collected after the steps before have recorded problems of modules.
@@ -186,8 +184,7 @@ async function readInputs(
   // A start with an invalid ConfigMap uses the content that was accepted last.
   if (state.view.config.condition === "invalid") await config.applyAcceptedContent();
   config.close();
-  const { client, actors } = base;
-  await readValuesSources({ client, accessOf: actors.accountLimitsOf }, state, running);
+  await readValuesSources(base, state, running);
   return { state, tree, configFound };
 }
 
@@ -279,7 +276,7 @@ async function runScriptForPreview(
   enabled: readonly string[],
 ): Promise<ScriptAnswer> {
   const script = enabledScriptInput(state.values, module, enabled);
-  const settings = { ...base.runs, actor: base.actors.actorOf(module.name) };
+  const settings = { ...base.runs, actor: base.actorOf(module.name) };
   const answer = await runEnabledScript({ ...script, settings, logger: base.logger });
   if (!("failure" in answer)) return answer;
   const message = `its enabled script failed: ${answer.failure}`;

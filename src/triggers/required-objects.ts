@@ -33,7 +33,7 @@ interface RequiredObjectsOptions {
   /** Default namespace of required objects. */
   readonly namespace: string;
   readonly state: State;
-  readonly accessOf: AccountPermissions;
+  readonly accountLimitsOf: AccountPermissions;
 }
 
 /** An object, and the module whose account must be allowed to get it; no module = modules without an account require it. */
@@ -168,7 +168,7 @@ export class RequiredObjects {
     const { group, plural } = resource;
     const namespace = resource.namespaced ? (object.namespace ?? this.#options.namespace) : "";
     const permission = { verb: "get", group, resource: plural, namespace, name: object.name };
-    return async () => this.#options.accessOf(module)?.assertPermitted([permission]);
+    return async () => this.#options.accountLimitsOf(module)?.assertPermitted([permission]);
   }
 
   /** Watches the object by name: its metadata alone if only its existence is required. */

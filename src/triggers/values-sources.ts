@@ -27,7 +27,7 @@ interface ValuesSourcesOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly state: State;
-  readonly accessOf: AccountPermissions;
+  readonly accountLimitsOf: AccountPermissions;
 }
 
 /** The decoded data of an object in one version. */
@@ -78,7 +78,7 @@ export class ValuesSources {
 
   /** Watches the object, while the account of the module may get it, until the watch is closed. */
   #startWatch(object: SourceObject): { close(): void } {
-    const check = createPermissionCheck(object, this.#options.accessOf);
+    const check = createPermissionCheck(object, this.#options.accountLimitsOf);
     if (check === undefined) return this.#subscribe(object);
     const { state, clock } = this.#options;
     const abortController = new AbortController();
@@ -135,12 +135,12 @@ export class ValuesSources {
 /** A check whether the account of the module that lists the object may get it; undefined if no account counts. */
 function createPermissionCheck(
   { kind, namespace, name, askedBy }: SourceObject,
-  accessOf: AccountPermissions,
+  accountLimitsOf: AccountPermissions,
 ): (() => Promise<void>) | undefined {
   if (askedBy === undefined) return undefined;
   const { group, plural } = kind === "Secret" ? SECRETS : CONFIG_MAPS;
   const permission = { verb: "get", group, resource: plural, namespace, name };
-  return async () => accessOf(askedBy)?.assertPermitted([permission]);
+  return async () => accountLimitsOf(askedBy)?.assertPermitted([permission]);
 }
 
 const MISSING: SourceContent = { lack: "does not exist" };
@@ -155,13 +155,13 @@ function toUnreadableContent(error: unknown): SourceContent {
  * the running operator knows.
  */
 export async function readValuesSources(
-  { client, accessOf }: { readonly client: KubeClient; readonly accessOf: AccountPermissions },
+  { client, accountLimitsOf }: { readonly client: KubeClient; readonly accountLimitsOf: AccountPermissions },
   previewState: State,
   runningState?: State,
 ): Promise<void> {
   for (const object of previewState.values.sources.neededObjects) {
     const known = runningState?.values.sources.findContent(object.id);
-    const check = createPermissionCheck(object, accessOf);
+    const check = createPermissionCheck(object, accountLimitsOf);
     previewState.inputs.recordSource(object.id, known ?? (await requestSource(client, object, check)));
   }
 }

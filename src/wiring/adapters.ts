@@ -1,6 +1,6 @@
 /**
  * Builds the operator's outputs: statuses, Events, metrics, HTTP port, debug socket, and the web page. `base` is what all packages share, such as
- * settings, clock and API client; `parts` are the operator's parts that the outputs show.
+ * settings, clock and API client; `parts` are the parts of the operator.
  */
 
 import { socketPaths } from "../config.ts";
@@ -22,26 +22,26 @@ import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { buildCrdRequest, type State } from "../state/index.ts";
 import { EventWriter, StatusMirror, type OperatorEvent } from "../status/index.ts";
-import type { WatchedConfig, WatchedReleases, Annotations } from "../triggers/index.ts";
+import { Annotations, type WatchedConfig, type WatchedReleases } from "../triggers/index.ts";
 import { Page } from "../ui/index.ts";
 import { VERSION } from "../version.ts";
 import type { Base } from "./base.ts";
 import { previewStart } from "../preview/index.ts";
 import { buildHelmInput } from "../values/index.ts";
 
-export interface AdapterParts {
+/** The parts of the operator that the outputs show. */
+interface AdapterParts {
   readonly state: State;
   readonly queues: Queues<Task>;
   readonly metrics: Metrics;
   readonly hookMetrics: HookMetricScopes;
   readonly releases: Releases;
   readonly config: WatchedConfig;
-  readonly annotations: Annotations;
   readonly bindings: KubeBindings;
   /** The objects of releases; undefined before this operator is the leader. */
-  readonly watchedReleases: () => WatchedReleases | undefined;
+  readonly watchedReleases: WatchedReleases | undefined;
   readonly leadership: Leadership;
-  readonly idleMemory: Pick<Debounce, "restart">;
+  readonly idleCollector: Pick<Debounce, "restart">;
   readonly scope: Scope;
 }
 
@@ -65,7 +65,9 @@ export class Adapters {
   constructor(base: Base, parts: AdapterParts) {
     this.#base = base;
     this.#parts = parts;
-    const { clock, namespace, settings, env, secrets } = base;
+    const { clock, logger, namespace, settings, env, secrets } = base;
+    const { state, config } = parts;
+    const annotations = new Annotations({ state, config, logger });
     this.#queueFile = new QueueFile(QUEUE_FILE, clock, () =>
       renderQueues(dumpQueues(parts.queues.views(), { now: clock.now(), secrets })),
     );
@@ -77,16 +79,16 @@ export class Adapters {
       statusValues: settings.statusValues,
       identityOf: (module) => base.actors.describeIdentity(module),
       helmRelease: readOwnRelease(env, namespace),
-      onAnnotations: (module, ...seen) => parts.annotations.handleAnnotations(module, ...seen),
-      onRunSeconds: (module, seconds) => parts.state.recordModule(module, "runSecondsRestored", seconds),
+      onAnnotations: (module, ...seen) => annotations.handleAnnotations(module, ...seen),
+      onRunSeconds: (module, seconds) => state.recordModule(module, "runSecondsRestored", seconds),
       onWrite: (kind, result) => {
-        parts.idleMemory.restart();
+        parts.idleCollector.restart();
         parts.metrics.add("statusWrites", { kind, result });
       },
-      onSpecChanged: async () => void (await parts.config.refresh()),
+      onSpecChanged: async () => void (await config.refresh()),
     });
     this.#page = this.#makePage();
-    parts.state.onChange(() => this.#page.notifyChange());
+    state.onChange(() => this.#page.notifyChange());
     const { name: instance } = readOwnIdentity(settings.pod);
     this.#events = new EventWriter({
       ...base,
@@ -222,7 +224,7 @@ export class Adapters {
 
   /** The data and functions from which the debug socket answers. */
   #debugSources(): DebugSources {
-    const { state, queues, bindings, releases, watchedReleases, metrics } = this.#parts;
+    const { state, queues, bindings, releases, metrics } = this.#parts;
     const { clock, secrets, sink, failures, runRing, settings } = this.#base;
     return {
       version: VERSION,
@@ -236,7 +238,7 @@ export class Adapters {
       render: (module, diff) => releases.renderManifests(this.#helmRequest(module), diff),
       diff: (module) => this.#renderDiff(module, (object) => object),
       page: this.#page,
-      watchedObjects: (module) => watchedReleases()?.getObjectNames(module),
+      watchedObjects: (module) => this.#parts.watchedReleases?.getObjectNames(module),
       rollbackTarget: (module, revision) => releases.findRollbackTarget(module, revision),
       plan: () => previewStart(this.#base, releases, state),
       runs: runRing,

@@ -16,6 +16,7 @@ import {
   WatchHub,
   connect,
   readOwnIdentity,
+  requestServerVersion,
 } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
 import {
@@ -30,18 +31,10 @@ import {
 } from "../lib/index.ts";
 import { splitList, type Clock, type Logger, type Scope } from "../lib/index.ts";
 import { ModuleQueues, ProblemError } from "../model/index.ts";
-import {
-  DROP_REASONS,
-  RunRing,
-  Tracer,
-  makeOtlpExport,
-  recordFinishedSpan,
-  type SpanExport,
-} from "../trace/index.ts";
+import { RunRing, Tracer, makeOtlpExport, recordFinishedSpan, type SpanExport } from "../trace/index.ts";
 import { Children, StableTempDir } from "../process/index.ts";
 import { ChartArchives, resolveDirectories, TreeReader, type RegistryModules } from "../modules/index.ts";
 import { VERSION } from "../version.ts";
-import type { Metrics } from "../metrics/index.ts";
 
 /** Shared objects of an operator. */
 export type Base = ReturnType<typeof makeBase>;
@@ -77,6 +70,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   );
   const archives = scope.closeAtEnd(new ChartArchives(settings.tmpDir));
   const accounts = makeAccounts(settings, client, namespace);
+  const actors = new Actors({ ...access, children, client, clock, logger, accounts, settings, namespace });
   return {
     settings,
     env: access.env,
@@ -96,13 +90,19 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     client,
     patchClient: makePatchClient(settings, client),
     accounts,
-    actors: new Actors({ ...access, children, client, clock, logger, accounts, settings, namespace }),
+    actors,
+    actorOf: actors.actorOf,
+    accountLimitsOf: actors.accountLimitsOf,
+    createListCheck: actors.createListCheck,
     discovery,
     kinds: new KindFinder({ hub, discovery, clock }),
     hub,
     filters,
     moduleQueues: new ModuleQueues(settings.moduleQueues, settings.parallelModules),
     namespace,
+    serverVersion: (signal?: AbortSignal): Promise<string> => requestServerVersion(client, signal),
+    /** Of schedules and update windows: TZ, else that of the system. */
+    timeZone: access.env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: parseConfigOverlay(settings),
     runs: { ...settings, children, env: access.env, prepare: access.prepare },
@@ -229,18 +229,6 @@ function traceRequests(client: KubeClient): KubeClient {
     recordFinishedSpan(spanStart, { ms: seconds * 1000, error });
   });
   return client;
-}
-
-/** Counts spans that the export drops in a metric, which exists with value 0 from the start. */
-export function countDroppedSpans(spanExport: SpanExport | undefined, metrics: Metrics): void {
-  if (spanExport === undefined) return;
-  for (const reason of DROP_REASONS) metrics.ensureSeries("spansDropped", { reason });
-  spanExport.onDropped = (reason, count) => metrics.add("spansDropped", { reason }, count);
-}
-
-/** The time zone of schedules and update windows: TZ, else that of the system. */
-export function readTimeZone(env: Readonly<Record<string, string | undefined>>): string {
-  return env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
 /** Why no release is purged before the modules of registries are verified and unpacked: until then, they seem to be missing. */

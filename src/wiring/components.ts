@@ -7,9 +7,16 @@
 import { KubeBindings, createSources } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
-import { Leadership, requestServerVersion } from "../kube/index.ts";
+import { Leadership } from "../kube/index.ts";
 import { attempt, collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
-import { countRequests, hasHook, HookMetricScopes, Metrics, Report } from "../metrics/index.ts";
+import {
+  countFailures,
+  countRequests,
+  hasHook,
+  HookMetricScopes,
+  Metrics,
+  Report,
+} from "../metrics/index.ts";
 import { camelCase, moduleOf, type Task } from "../model/index.ts";
 import { isConfirmedMissing, hashModuleFiles, resolveDirectories } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
@@ -19,7 +26,6 @@ import { State } from "../state/index.ts";
 import { RateLimits, taskQueues, type Ports } from "../tasks/index.ts";
 import {
   AcceptedConfig,
-  Annotations,
   RequiredObjects,
   ValuesSources,
   WatchIssues,
@@ -27,16 +33,21 @@ import {
   WatchedFiles,
   WatchedReleases,
 } from "../triggers/index.ts";
+import type { Settings } from "../config.ts";
 import { registerSecrets, createSourceRedactor } from "../values/index.ts";
-import { countDroppedSpans, makeReleases, readTimeZone, type Base } from "./base.ts";
+import { makeReleases, type Base } from "./base.ts";
 import { Adapters } from "./adapters.ts";
 import { WebhookWiring } from "./webhooks.ts";
 
-interface ComponentsOptions {
-  readonly scope: Scope;
+/** What happens when the lease is lost. */
+interface LeaseLoss {
+  /** The watchdog kills the process this long after it. */
   readonly expireMs: number;
   readonly onLost: (reason: string) => void;
 }
+
+/** What most packages need: the shared objects, the settings, the state, and the report. */
+type Shared = Omit<Settings, keyof Base> & Base & { readonly state: State; readonly report: Report };
 
 /** The objects of an operator, built and connected by hand (composition root). */
 export class Components {
@@ -51,25 +62,24 @@ export class Components {
   readonly ports: Ports;
   readonly adapters: Adapters;
   readonly webhooks: WebhookWiring;
-  readonly #rateLimits: RateLimits;
-  readonly #base: Base;
-  readonly #scope: Scope;
-  readonly #hookMetrics: HookMetricScopes;
-  readonly #idleCollector: Debounce;
-  readonly #bindings: KubeBindings;
+  readonly rateLimits: RateLimits;
+  readonly hookMetrics: HookMetricScopes;
+  readonly idleCollector: Debounce;
+  readonly bindings: KubeBindings;
+  readonly scope: Scope;
+  /** Undefined before `watchReleases`. */
+  watchedReleases: WatchedReleases | undefined;
+  readonly #shared: Shared;
   readonly #longQueues = new Set<string>();
-  #watchedReleases: WatchedReleases | undefined;
 
   /** The order matters: each object gets those that are built before it; those that it needs only later, it reads through a function. */
-  constructor(base: Base, { scope, expireMs, onLost }: ComponentsOptions) {
-    this.#base = base;
-    this.#scope = scope;
-    const { clock, failures, moduleQueues, secrets, settings } = base;
+  constructor(base: Base, scope: Scope, lease: LeaseLoss) {
+    this.scope = scope;
+    const { clock, moduleQueues, secrets, settings } = base;
     this.metrics = new Metrics(settings.metricsPrefix);
-    countDroppedSpans(base.spanExport, this.metrics);
     countRequests(this.metrics, base);
-    failures.onFailure = (place) => this.metrics.add("internalErrors", { place });
-    this.#hookMetrics = this.#makeHookMetrics();
+    countFailures(this.metrics, base);
+    this.hookMetrics = this.#makeHookMetrics(base);
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, moduleQueues, clock, secrets });
     // Called when the known secrets are collected again: the operator's own and those of values.
@@ -86,81 +96,49 @@ export class Components {
       announce: (event) => this.adapters.announce(event),
       listHookIssues: (module) => this.#listHookIssues(module),
     });
-    this.#idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
+    this.idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
+    this.#shared = { ...settings, ...base, state: this.state, report: this.report };
     // Both watch objects that modules name, and record what they observe in the state.
-    const accessOf = base.actors.accountLimitsOf;
-    scope.closeAtEnd(new RequiredObjects({ ...base, state: this.state, accessOf }));
-    scope.closeAtEnd(new ValuesSources({ ...base, state: this.state, accessOf }));
-    this.leadership = new Leadership({ ...base, report: this.report, expireMs, onLost });
-    this.#rateLimits = new RateLimits(clock);
+    scope.closeAtEnd(new RequiredObjects(this.#shared));
+    scope.closeAtEnd(new ValuesSources(this.#shared));
+    this.leadership = new Leadership({ ...this.#shared, ...lease });
+    this.rateLimits = new RateLimits(clock);
     this.queues = this.#makeQueues();
     this.engine = new Engine(this.state, this.queues);
     this.config = this.#makeConfig();
-    this.#bindings = this.#makeBindings();
+    this.bindings = this.#makeBindings();
     this.releases = this.#makeReleases();
-    this.webhooks = new WebhookWiring(base, this, { limits: this.#rateLimits, scope });
+    this.webhooks = new WebhookWiring(base, this);
     this.ports = this.#makePorts();
-    this.adapters = this.#makeAdapters();
-    this.state.onChange(() => this.#idleCollector.restart());
+    this.adapters = new Adapters(base, this);
+    this.state.onChange(() => this.idleCollector.restart());
     this.state.onChange((view) => this.report.removalsBlocked(view));
-  }
-
-  /** Builds what makes the operator visible outside. */
-  #makeAdapters(): Adapters {
-    return new Adapters(this.#base, {
-      state: this.state,
-      queues: this.queues,
-      metrics: this.metrics,
-      releases: this.releases,
-      config: this.config,
-      annotations: new Annotations({ state: this.state, config: this.config, logger: this.#base.logger }),
-      watchedReleases: () => this.#watchedReleases,
-      hookMetrics: this.#hookMetrics,
-      bindings: this.#bindings,
-      leadership: this.leadership,
-      idleMemory: this.#idleCollector,
-      scope: this.#scope,
-    });
   }
 
   /** Starts to watch the objects of releases. Only the leader does, because it alone reports and repairs them. */
   watchReleases(): void {
-    this.#watchedReleases = new WatchedReleases({
-      ...this.#base,
-      state: this.state,
-      releases: this.releases,
-      scope: this.#scope,
-      accessOf: this.#base.actors.accountLimitsOf,
-      healthTimeoutMs: this.#base.settings.healthTimeoutMs,
-      drift: this.#base.settings.drift,
-      report: this.report,
-    });
+    const { releases, scope } = this;
+    this.watchedReleases = new WatchedReleases({ ...this.#shared, releases, scope });
   }
 
   /** Starts to watch the directories (`--watch-dirs`). */
   async watchFiles(): Promise<void> {
-    const { settings } = this.#base;
-    if (!settings.watchDirs) return;
-    const files = new WatchedFiles({
-      ...this.#base,
-      state: this.state,
-      dirs: resolveDirectories(settings),
-      report: this.report,
-    });
-    await this.#scope.closeAtEnd(files).start();
+    if (!this.#shared.watchDirs) return;
+    const files = new WatchedFiles({ ...this.#shared, dirs: resolveDirectories(this.#shared) });
+    await this.scope.closeAtEnd(files).start();
   }
 
   /** Builds the queues of tasks, and connects them to metrics, statuses and the plan, which checks after each run what is due next. */
   #makeQueues(): Queues<Task> {
-    const { clock, moduleQueues, settings } = this.#base;
+    const { clock, moduleQueues, retryMinMs: minMs, retryMaxMs: maxMs } = this.#shared;
     return taskQueues(() => this.ports, {
       clock,
-      bounds: { minMs: settings.retryMinMs, maxMs: settings.retryMaxMs },
+      bounds: { minMs, maxMs },
       random: Math.random,
       slots: moduleQueues.slots,
-      limits: this.#rateLimits,
+      limits: this.rateLimits,
       onChange: () => {
-        this.#idleCollector.restart();
+        this.idleCollector.restart();
         this.adapters.handleQueueChange();
       },
       // Statuses show failures and long runs: they are updated after a run that was, or becomes, one of these.
@@ -180,10 +158,10 @@ export class Components {
     });
   }
 
-  #makeHookMetrics(): HookMetricScopes {
-    const { accounts, settings } = this.#base;
+  #makeHookMetrics(base: Base): HookMetricScopes {
+    const { accounts } = base;
     return new HookMetricScopes({
-      prefix: settings.metricsPrefix,
+      prefix: base.settings.metricsPrefix,
       hookExists: (owner) => hasHook(this.state, owner),
       hasAccount: (module) => attempt(() => accounts.getKnownAccount(module)) !== undefined,
     });
@@ -191,42 +169,26 @@ export class Components {
 
   /** Builds the watch of the ConfigMap. Stores accepted content only with `--invalid-config=last-good`. */
   #makeConfig(): WatchedConfig {
-    const { configMap: name, invalidConfig } = this.#base.settings;
-    const accepted = invalidConfig === "last-good" ? new AcceptedConfig({ ...this.#base, name }) : undefined;
-    return this.#scope.closeAtEnd(
-      new WatchedConfig({
-        ...this.#base,
-        state: this.state,
-        name,
-        report: this.report,
-        accepted: accepted && this.#scope.closeAtEnd(accepted),
-      }),
-    );
+    const options = { ...this.#shared, name: this.#shared.configMap };
+    const keepsAccepted = options.invalidConfig === "last-good";
+    const accepted = keepsAccepted ? this.scope.closeAtEnd(new AcceptedConfig(options)) : undefined;
+    return this.scope.closeAtEnd(new WatchedConfig({ ...options, accepted }));
   }
 
   /** Builds the watches of objects that kubernetes bindings of hooks select, with the permissions of the hook's module. */
   #makeBindings(): KubeBindings {
-    return this.#scope.closeAtEnd(
-      new KubeBindings({
-        ...this.#base,
-        createPermissionCheck: (hook, binding, resource) =>
-          this.#base.actors.createListCheck(hook, binding, resource),
-        keepManagedFields: this.#base.settings.keepManagedFields,
-        queues: this.queues,
-        report: this.report,
-      }),
-    );
+    return this.scope.closeAtEnd(new KubeBindings({ ...this.#shared, queues: this.queues }));
   }
 
   /** Builds the releases. They query the state whether a release has a module, and which objects must stay. */
   #makeReleases(): Releases {
-    return this.#scope.closeAtEnd(
-      makeReleases(this.#base, {
+    return this.scope.closeAtEnd(
+      makeReleases(this.#shared, {
         report: this.report,
         ownRelease: () => this.config.ownerRelease,
         hasModule: (name) => {
           const module = this.state.view.tree.modules.find((each) => each.name === name);
-          return module !== undefined && !isConfirmedMissing(module, this.#base.clock);
+          return module !== undefined && !isConfirmedMissing(module, this.#shared.clock);
         },
         hideOf: (release) => createSourceRedactor(this.state.values, camelCase(release)),
         keepsObjects: (release) => mustKeepObjects(this.state.view, this.state.values.config, release),
@@ -237,50 +199,36 @@ export class Components {
 
   /** Creates a loader, which runs hook files with `--config`. */
   createLoader(): HookLoader {
-    const { clock, logger, moduleQueues, runs, filters, actors } = this.#base;
+    const { runs, filters } = this.#shared;
     const checkFilter = (filter: string): Promise<unknown> => filters.compile(filter);
-    return new HookLoader({ ...runs, actorOf: actors.actorOf, moduleQueues, checkFilter, clock, logger });
+    return new HookLoader({ ...runs, ...this.#shared, checkFilter });
   }
 
   /** Builds the ports, through which tasks use all other packages. */
   #makePorts(): Ports {
-    const { clock, logger, tracer, settings, runs, filters, client, patchClient, discovery } = this.#base;
-    const { retryMinMs, deleteBrake } = settings;
-    const { actorOf, accountLimitsOf } = this.#base.actors;
-    const schedules = createSources({ clock, zone: readTimeZone(this.#base.env), queues: this.queues });
+    const { clock, filters, patchClient, discovery, timeZone: zone } = this.#shared;
+    const schedules = createSources({ clock, zone, queues: this.queues });
     return {
-      state: this.state,
+      ...this.#shared,
       queues: this.queues,
-      clock,
-      logger,
-      tracer,
-      retryMinMs,
-      deleteBrake,
-      watches: this.#bindings,
-      sources: this.#scope.closeAtEnd(this.webhooks.addHookWebhooks(schedules)),
+      watches: this.bindings,
+      sources: this.scope.closeAtEnd(this.webhooks.addHookWebhooks(schedules)),
       webhooks: this.webhooks.hooks,
       releases: this.releases,
       config: this.config,
-      report: this.report,
-      hookMetrics: this.#hookMetrics,
-      runs,
-      restoreChart: this.#base.restoreChart,
+      hookMetrics: this.hookMetrics,
       runHook,
       runScript: runEnabledScript,
-      actorOf,
-      accountLimitsOf,
       loader: this.createLoader(),
       applyObjects,
       patcher: { client: patchClient, discovery, filters, clock },
-      serverVersion: (signal) => requestServerVersion(client, signal),
-      reader: this.#base.reader,
       contentOf: hashModuleFiles,
     };
   }
 
   /** Lists why bindings of the module's hooks (undefined: of global hooks) do not work. */
   #listHookIssues(module: string | undefined): string[] {
-    const bindings = this.#bindings.issues().filter((each) => each.module === module);
+    const bindings = this.bindings.issues().filter((each) => each.module === module);
     return [
       ...bindings.map((each) => `hook ${each.hook}, binding ${each.binding}: ${each.message}`),
       ...this.webhooks.hooks.listIssues(module),
@@ -292,7 +240,7 @@ export class Components {
     const [task] = batch;
     // A run of a hook alone changes no release.
     const module = task === undefined || task.kind === "hook" ? undefined : moduleOf(task);
-    if (module !== undefined) this.#watchedReleases?.recordRelease(module);
+    if (module !== undefined) this.watchedReleases?.recordRelease(module);
     // The time of the next retry, and which tasks are blocked, change without a change of the state.
     if (mustRefresh) this.adapters.refresh();
     this.engine.check();

@@ -9,7 +9,6 @@ import {
   redactionSecretName,
   createPermissionCheck,
   type Permission,
-  requestServerVersion,
 } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { endOwnProcesses, ensureTempDir, isLibcUnavailable, removeStaleDirs } from "../process/index.ts";
@@ -20,7 +19,7 @@ import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { WatchedConfig } from "../triggers/index.ts";
 import { buildHelmInput } from "../values/index.ts";
-import { makeBase, type Base, readTimeZone } from "./base.ts";
+import { makeBase, type Base } from "./base.ts";
 import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
 import { keepSecrets } from "./kept-secrets.ts";
@@ -86,8 +85,7 @@ export class Operator {
     await checkConnection(client, signal);
     await this.#base.actors.checkUserIds();
     logger.info("Connected", { server: client.credentialsInfo.server, namespace });
-    const components = new Components(this.#base, {
-      scope: this.#options.scope,
+    const components = new Components(this.#base, this.#options.scope, {
       expireMs: LEASE_EXPIRE_MS,
       onLost: (reason) => this.#stopAfterLostLease(reason),
     });
@@ -266,7 +264,7 @@ async function makeModuleSources(
   components: Components,
   scope: Scope,
 ): Promise<ModuleSources | undefined> {
-  const { settings, registryModules, reader, client, namespace } = base;
+  const { settings, registryModules, reader, namespace } = base;
   const { state, metrics, releases, adapters } = components;
   if (registryModules === undefined) return undefined;
   const { ModuleSources } = await import("../module-sources/index.ts");
@@ -287,12 +285,10 @@ async function makeModuleSources(
       configMap,
       maxBytes,
       unsignedCharts,
-      timeZone: readTimeZone(base.env),
       // Operators of one user share the directory for temporary files.
       dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
       keysConfigMap: sourceKeysConfigMap(settings) ?? "",
       announce: (event) => adapters.announce(event),
-      serverVersion: () => requestServerVersion(client),
       getInstalledDigest: (module) => releases.observed.getArtifactDigest(module),
       hasRelease: (module) => releases.observed.ownership(module) === "ours",
     }),

@@ -35,6 +35,9 @@ interface WebhookParts {
   readonly leadership: Leadership;
   readonly releases: Releases;
   readonly ports: Ports;
+  /** How often each hook may run. */
+  readonly rateLimits: RateLimits;
+  readonly scope: Scope;
 }
 
 /** The webhooks of an operator: those of hooks, and its own. Their code is loaded with the first one, or at the start with `--webhooks`. */
@@ -42,7 +45,6 @@ export class WebhookWiring {
   readonly hooks: HookWebhooks;
   readonly #base: Base;
   readonly #parts: WebhookParts;
-  readonly #scope: Scope;
   #opened: Promise<Webhooks> | undefined;
   #ownUserName: string | undefined;
   /** Aborted when a server opens, whose registrar then removes what earlier processes have registered, and at the end. */
@@ -50,25 +52,17 @@ export class WebhookWiring {
   /** Called when webhooks need more permissions than before. */
   #onMorePermissions: () => void = () => {};
 
-  /**
-   * Connects the webhooks of hooks to the runs that answer them; opens no server yet. `limits` says how often each hook may run;
-   * the end of `scope` closes the server.
-   */
-  constructor(
-    base: Base,
-    parts: WebhookParts,
-    { limits, scope }: { readonly limits: RateLimits; readonly scope: Scope },
-  ) {
+  /** Connects the webhooks of hooks to the runs that answer them; opens no server yet. */
+  constructor(base: Base, parts: WebhookParts) {
     this.#base = base;
     this.#parts = parts;
-    this.#scope = scope;
-    scope.addRelease(() => this.#serverNeeded.abort());
+    parts.scope.addRelease(() => this.#serverNeeded.abort());
     const { clock, settings } = base;
     const { state } = parts;
     const runs = new ReviewRuns({
       ports: () => parts.ports,
       clock,
-      limits,
+      limits: parts.rateLimits,
       concurrency: settings.webhookConcurrency,
       // While tasks run, reviews leave one processor to them.
       concurrencyBesideTasks: Math.max(1, availableParallelism() - 1),
@@ -76,10 +70,8 @@ export class WebhookWiring {
       isFromOperator: (request, signal) => this.#isOwnRequest(request, signal),
     });
     this.hooks = new HookWebhooks({
+      ...base,
       runs,
-      clock,
-      logger: base.logger,
-      accessOf: base.actors.accountLimitsOf,
       report: parts.report,
       open: () => this.#openAsLeader(),
       failurePolicy: settings.webhookFailurePolicy,
@@ -257,7 +249,7 @@ export class WebhookWiring {
       onIssues: (issues) => this.#parts.report.webhookIssuesChanged(issues),
       onError: (error) => failures.report("webhook", error),
     });
-    this.#scope.addRelease(() => webhooks.close());
+    this.#parts.scope.addRelease(() => webhooks.close());
     await webhooks.open();
     this.#parts.report.webhookIssuesChanged([]);
     return webhooks;

@@ -59,7 +59,7 @@ function accountLab(
     clock,
     namespace: "own",
     state,
-    accessOf: () => assertPermitted && { assertPermitted },
+    accountLimitsOf: () => assertPermitted && { assertPermitted },
   });
   const modules = required.map((object, place) => {
     const name = "abc"[place] ?? "";

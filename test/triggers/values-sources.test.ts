@@ -32,7 +32,7 @@ async function lab() {
     clock,
     logger: silentLogger,
     state,
-    accessOf: () => ({ assertPermitted }),
+    accountLimitsOf: () => ({ assertPermitted }),
   });
   onTestFinished(() => sources.close());
   const none = { file: "", section: undefined, enabled: undefined };

@@ -21,7 +21,7 @@ export interface KubeBindingsOptions {
   readonly queues: HookQueues;
   readonly report?: BindingReport;
   /** Returns a check that rejects while the module lacks permissions for the binding; undefined for hooks under the operator's service account. */
-  readonly createPermissionCheck?: (
+  readonly createListCheck?: (
     hook: Hook,
     binding: KubernetesBinding,
     resource: Resource,
@@ -226,7 +226,7 @@ export class KubeBindings {
       return reportBlocked(toError(error));
     }
     if (stop.signal.aborted) return;
-    const check = this.#options.createPermissionCheck?.(hook, binding, resource);
+    const check = this.#options.createListCheck?.(hook, binding, resource);
     const permission = { check, clock: this.#options.clock, signal: stop.signal };
     await waitUntilPermitted(permission, reportBlocked);
     if (stop.signal.aborted) return;

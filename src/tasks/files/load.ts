@@ -43,14 +43,14 @@ export async function configureModule(ports: Ports, module: Module, signal: Abor
   const loaded = await loadHooks(ports, module.hookFiles, module.name, signal);
   const isProbeOff = module.health?.readinessProbe === false;
   const hooks = loaded.hooks.filter(({ item }) => !isProbeOff || item !== "ready");
-  const accessOf = ports.accountLimitsOf ?? (() => undefined);
+  const { accountLimitsOf = () => undefined } = ports;
   const problems = [
     ...loaded.problems,
     ...secondProbeProblem(hooks),
     // Asked for each hook: the account of a module whose `addon.yaml` is broken is unknown, and none of its hooks is loaded.
-    ...findTooManyBindings(hooks.filter((hook) => accountModuleOf(hook, accessOf) !== undefined)),
-    ...findForbiddenWebhooks(hooks, accessOf),
-    ...findDuplicateWebhooks(hooks, otherActiveHooks(ports, module), accessOf),
+    ...findTooManyBindings(hooks.filter((hook) => accountModuleOf(hook, accountLimitsOf) !== undefined)),
+    ...findForbiddenWebhooks(hooks, accountLimitsOf),
+    ...findDuplicateWebhooks(hooks, otherActiveHooks(ports, module), accountLimitsOf),
   ];
   return { hooks: problems.length === 0 ? hooks : undefined, problem: schemaProblem ?? problems[0] };
 }

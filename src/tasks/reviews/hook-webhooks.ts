@@ -21,7 +21,7 @@ import {
   explainRefusal,
   limitRules,
   registeredName,
-  type AccessOf,
+  type AccountLimitsOf,
 } from "./webhook-access.ts";
 
 interface HookWebhooksOptions {
@@ -31,7 +31,7 @@ interface HookWebhooksOptions {
   /** Starts the server at the first hook that needs it. */
   readonly open: () => Promise<Webhooks>;
   /** What limits the webhooks of a module's hooks; undefined = nothing does. Throws ProblemError while that is unknown. */
-  readonly accessOf: (module: string) => AccountLimits | undefined;
+  readonly accountLimitsOf: (module: string) => AccountLimits | undefined;
   /** Of bindings that name none. */
   readonly failurePolicy: "Fail" | "Ignore";
   /** Called when there is a hook with webhooks that was not there before. */
@@ -77,7 +77,7 @@ export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
   enable(hook: Hook): void {
     if (!listBindings(hook.config).some((binding) => isReviewBinding(binding))) return this.disable(hook);
     const before = this.#hooks.get(hook.id);
-    const access = hook.module === undefined ? undefined : this.#options.accessOf(hook.module);
+    const access = hook.module === undefined ? undefined : this.#options.accountLimitsOf(hook.module);
     if (before?.hook === hook && before.access?.user === access?.user) return;
     before?.stop.abort();
     const stop = new AbortController();
@@ -320,13 +320,13 @@ function toAdmissionWebhook(
 export function findDuplicateWebhooks(
   hooks: readonly Hook[],
   others: Iterable<Hook>,
-  accessOf: AccessOf = () => undefined,
+  accountLimitsOf: AccountLimitsOf = () => undefined,
 ): Problem[] {
-  const declared = hooks.flatMap((hook) => webhookKeys(hook, accessOf).map((key) => ({ hook, key })));
+  const declared = hooks.flatMap((hook) => webhookKeys(hook, accountLimitsOf).map((key) => ({ hook, key })));
   // Most hooks declare none: the many others need not be read for those.
   if (declared.length === 0) return [];
   const hookByKey = new Map<string, Hook>();
-  for (const hook of others) for (const key of webhookKeys(hook, accessOf)) hookByKey.set(key, hook);
+  for (const hook of others) for (const key of webhookKeys(hook, accountLimitsOf)) hookByKey.set(key, hook);
   const problems: Problem[] = [];
   const remedy = "each may be declared once: rename one";
   for (const { hook, key } of declared) {
@@ -340,11 +340,11 @@ export function findDuplicateWebhooks(
 }
 
 /** What must be unique among all hooks of the webhooks that a hook declares, as texts for messages. */
-function webhookKeys(hook: Hook, accessOf: AccessOf): string[] {
+function webhookKeys(hook: Hook, accountLimitsOf: AccountLimitsOf): string[] {
   const { validating, mutating, conversion } = hook.config.bindings;
   // Most hooks have none: the account of their module is not needed.
   if (validating.length + mutating.length + conversion.length === 0) return [];
-  const accountModule = accountModuleOf(hook, accessOf);
+  const accountModule = accountModuleOf(hook, accountLimitsOf);
   return [
     ...[...validating, ...mutating].map(
       (binding) => `${binding.type} webhook ${registeredName(binding, accountModule)}`,

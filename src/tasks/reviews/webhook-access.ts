@@ -16,7 +16,7 @@ import {
 } from "../../model/index.ts";
 
 /** The access of a module without `--webhook-modules`. */
-export type AccessOf = (module: string) => Pick<AccountLimits, "isUnlimited"> | undefined;
+export type AccountLimitsOf = (module: string) => Pick<AccountLimits, "isUnlimited"> | undefined;
 
 /** More permissions would take long to check; each needs a request. */
 const MAX_PERMISSIONS = 200;
@@ -51,17 +51,17 @@ export function registeredName({ name }: Pick<AdmissionBinding, "name">, account
 }
 
 /** The module of a hook if it has an account, which limits its webhooks. Undefined for other modules, and for global hooks. */
-export function accountModuleOf({ module }: Hook, accessOf: AccessOf): string | undefined {
-  return module !== undefined && accessOf(module) !== undefined ? module : undefined;
+export function accountModuleOf({ module }: Hook, accountLimitsOf: AccountLimitsOf): string | undefined {
+  return module !== undefined && accountLimitsOf(module) !== undefined ? module : undefined;
 }
 
 /** Problems of `hooks` with webhooks that no permissions of the account allow. */
-export function findForbiddenWebhooks(hooks: readonly Hook[], accessOf: AccessOf): Problem[] {
+export function findForbiddenWebhooks(hooks: readonly Hook[], accountLimitsOf: AccountLimitsOf): Problem[] {
   const problems = hooks.flatMap((hook) => {
-    const access = hook.module === undefined ? undefined : accessOf(hook.module);
+    const access = hook.module === undefined ? undefined : accountLimitsOf(hook.module);
     return access === undefined ? [] : findProblems(hook, access.isUnlimited);
   });
-  const hooksByModule = Map.groupBy(hooks, (hook) => accountModuleOf(hook, accessOf));
+  const hooksByModule = Map.groupBy(hooks, (hook) => accountModuleOf(hook, accountLimitsOf));
   const oversized = [...hooksByModule].flatMap(([module, ofModule]) =>
     module === undefined ? [] : findOversizedWebhooks(ofModule),
   );

@@ -20,7 +20,7 @@ export interface KindWatchesOptions {
   readonly kinds: Pick<KindFinder, "find">;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly accessOf?: AccountPermissions | undefined;
+  readonly accountLimitsOf?: AccountPermissions | undefined;
 }
 
 /** Listens to changes of the objects of a release. `key` is a `releaseObjectKey`. */
@@ -219,7 +219,7 @@ export class KindWatches {
   ): (() => Promise<void>) | undefined {
     if (guard === undefined || (namespaced && namespace === guard.namespace)) return undefined;
     const permission = { verb: "get", group, resource: plural, namespace: namespaced ? namespace : "" };
-    return async () => this.#options.accessOf?.(guard.module)?.assertPermitted([permission]);
+    return async () => this.#options.accountLimitsOf?.(guard.module)?.assertPermitted([permission]);
   }
 
   /** Watches the objects while the account of the module may get them. Until then, nothing about them is known. */

@@ -38,7 +38,7 @@ interface WatchedReleasesOptions {
   readonly state: State;
   readonly releases: Releases;
   readonly scope: Scope;
-  readonly accessOf?: KindWatchesOptions["accessOf"];
+  readonly accountLimitsOf?: KindWatchesOptions["accountLimitsOf"];
   /** How long an object may be in progress before its release is unhealthy. */
   readonly healthTimeoutMs: number;
   /** Default for modules whose ConfigMap section has no drift mode. */

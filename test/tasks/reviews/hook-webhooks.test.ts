@@ -53,7 +53,7 @@ function lab(access?: AccountLimits) {
     failurePolicy: "Ignore",
     clock,
     logger: silentLogger,
-    accessOf: () => access,
+    accountLimitsOf: () => access,
     report: { hookIssuesChanged: () => {} },
     onAdded: () => (world.added += 1),
     open: () => {

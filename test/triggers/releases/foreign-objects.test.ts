@@ -30,7 +30,7 @@ async function lab(namespace: string) {
     clock,
     logger: silentLogger,
     kinds: kindsOf(clock, () => SECRETS),
-    accessOf: (module) => (module === "red" ? { assertPermitted } : undefined),
+    accountLimitsOf: (module) => (module === "red" ? { assertPermitted } : undefined),
   });
   const guard = { module: "red", namespace: "team-a" };
   const object = { apiVersion: "v1", kind: "Secret", name: "pw", namespace, guard };
