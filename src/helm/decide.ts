@@ -1,6 +1,6 @@
 /**
  * Decides what a run does about a release (docs/reference/modules.md, "The chart"). The *inputs* are all that a release is made from; its
- * labels have their digest. A *refusal* is the reason not to apply the current inputs, with the rejected and the good revision. Decisions
+ * labels have their digest. A *rejection* is the reason not to apply the current inputs, with the rejected and the good revision. Decisions
  * besides helm's verbs: `compare` renders the chart, because only the manifest shows whether the release has to change; `label` updates
  * the labels only; `recover` marks a release failed that a killed helm left pending, then upgrades it; `stay` leaves a rolled back release.
  */
@@ -14,9 +14,12 @@ import { differsOnlyByDownApis, isIncomplete } from "./down-apis.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { toArtifactLabel, isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { hasSameManifest, renderChart } from "./rendering.ts";
-import { findRefusalAfterRejection, findRefusalOfUnhealthy } from "./rollback/revision-labels.ts";
-import { findRefusalAfterUserRollback } from "./rollback/rollback.ts";
-import type { Reconciler, ReconcileRequest, Reconciliation, Refusal } from "./types.ts";
+import {
+  findRejectionByUser,
+  findRejectionOfFailed,
+  findRejectionOfUnhealthy,
+} from "./rollback/revision-labels.ts";
+import type { Reconciler, ReconcileRequest, Reconciliation, Rejection } from "./types.ts";
 
 export interface ReleasePlan {
   readonly reconciliation: Reconciliation;
@@ -99,26 +102,26 @@ function computeFormerDigest(
 export function decideBeforeRendering(reconciliation: Reconciliation): ReleaseDecision {
   const { tools, release, chart, inputsDigest, hasFormerDigest } = reconciliation;
   const { managedBy } = tools;
-  const refusal = findRefusal(reconciliation);
+  const rejection = findRejection(reconciliation);
   const usesLookup = chart.reach.lookup;
-  return decide({ release, inputsDigest, hasFormerDigest, managedBy, usesLookup, refusal });
+  return decide({ release, inputsDigest, hasFormerDigest, managedBy, usesLookup, rejection });
 }
 
 /**
  * The reason not to apply the current inputs: a user has rolled them back, an upgrade with them has failed, or their objects
  * are unhealthy. Returns undefined if the inputs may be applied, or if a user requests this run.
  */
-function findRefusal(reconciliation: Reconciliation): Refusal | undefined {
+function findRejection(reconciliation: Reconciliation): Rejection | undefined {
   const { tools, request, inputsDigest, userInputsDigest, policy } = reconciliation;
   const { module, isRequested = false, unhealthy } = request;
   if (isRequested) return undefined;
   const revisions = tools.store.revisions(module.name);
-  const userRefusal = findRefusalAfterUserRollback(revisions, userInputsDigest);
+  const byUser = findRejectionByUser(revisions, userInputsDigest);
   // Without a policy, the operator itself rejects nothing.
-  if (userRefusal !== undefined || policy === undefined) return userRefusal;
-  const rejection = findRefusalAfterRejection(revisions, inputsDigest, policy);
-  if (rejection !== undefined) return rejection;
-  return provesBroken(unhealthy) ? findRefusalOfUnhealthy(revisions, inputsDigest) : undefined;
+  if (byUser !== undefined || policy === undefined) return byUser;
+  const ofFailed = findRejectionOfFailed(revisions, inputsDigest, policy);
+  if (ofFailed !== undefined) return ofFailed;
+  return provesBroken(unhealthy) ? findRejectionOfUnhealthy(revisions, inputsDigest) : undefined;
 }
 
 /** What a run does about a release, after the chart has been rendered where that was necessary. */
@@ -137,7 +140,7 @@ export type ReleaseDecision =
   | { readonly act: "install" | "upgrade"; readonly why: string; readonly rendered?: RenderedChart }
   | { readonly act: "recover"; readonly why: string }
   | { readonly act: "compare"; readonly why: string }
-  | { readonly act: "rollback" | "stay"; readonly why: string; readonly refusal: Refusal };
+  | { readonly act: "rollback" | "stay"; readonly why: string; readonly rejection: Rejection };
 
 export interface DecisionInput {
   readonly release: Pick<ReleaseMeta, "status" | "labels"> | undefined;
@@ -147,7 +150,7 @@ export interface DecisionInput {
   readonly managedBy: string;
   readonly usesLookup: boolean;
   /** Why these inputs are not applied. */
-  readonly refusal?: Refusal | undefined;
+  readonly rejection?: Rejection | undefined;
 }
 
 /**
@@ -160,9 +163,13 @@ export function decide(input: DecisionInput): ReleaseDecision {
   const { status, labels } = release;
   if (status === "uninstalled") return { act: "install", why: "the release was uninstalled" };
   if (isPendingStatus(status)) return { act: "recover", why: `the release is ${status}` };
-  const { refusal } = input;
-  if (refusal !== undefined)
-    return { act: refusal.isRolledBack ? "stay" : "rollback", why: "these inputs were rejected", refusal };
+  const { rejection } = input;
+  if (rejection !== undefined)
+    return {
+      act: rejection.isRolledBack ? "stay" : "rollback",
+      why: "these inputs were rejected",
+      rejection,
+    };
   if (status !== "deployed") return { act: "upgrade", why: `the release is ${status}` };
   if (labels[RELEASE_LABELS.managedBy] !== managedBy)
     return { act: "compare", why: "the release has no labels of ours" };

@@ -34,12 +34,12 @@ import { recoverPendingRelease, repairRecords } from "./repair-records.ts";
 import { lacksRollbackTarget } from "./rollback/revision-labels.ts";
 import {
   countFailure,
-  describeRefusal,
+  describeRejection,
   markInstalledRevisionGood,
   getNextUpgradeOptions,
   rollBack,
 } from "./rollback/rollback.ts";
-import type { Reconciler, ReconcileRequest, Reconciliation, Refusal, ReleaseOutcome } from "./types.ts";
+import type { Reconciler, ReconcileRequest, Reconciliation, Rejection, ReleaseOutcome } from "./types.ts";
 import { recordLabels, updateLabels } from "./update-labels.ts";
 
 type ReconcileResult = Omit<ReleaseOutcome, "release">;
@@ -114,9 +114,12 @@ async function carryOut({ reconciliation, decision }: ReleasePlan): Promise<Acti
         release: await recoverPendingRelease(reconciliation),
       });
     case "stay":
-      return { action: "unchanged", refusal: await describeRefusal(reconciliation, decision.refusal) };
+      return {
+        action: "unchanged",
+        rollbackReason: await describeRejection(reconciliation, decision.rejection),
+      };
     case "rollback":
-      return rollBackAndDescribe(reconciliation, decision.refusal);
+      return rollBackAndDescribe(reconciliation, decision.rejection);
   }
 }
 
@@ -124,14 +127,17 @@ async function carryOut({ reconciliation, decision }: ReleasePlan): Promise<Acti
 function continueAfterRecovery(reconciliation: Reconciliation): Promise<ActionResult> {
   const decision = decideBeforeRendering(reconciliation);
   return decision.act === "rollback"
-    ? rollBackAndDescribe(reconciliation, decision.refusal)
+    ? rollBackAndDescribe(reconciliation, decision.rejection)
     : upgrade(reconciliation);
 }
 
 /** Rolls the release back to its good revision, and adds to the result why the current inputs are not applied. */
-async function rollBackAndDescribe(reconciliation: Reconciliation, refusal: Refusal): Promise<ActionResult> {
-  await rollBack(reconciliation, refusal);
-  return { action: "rolledBack", refusal: await describeRefusal(reconciliation, refusal) };
+async function rollBackAndDescribe(
+  reconciliation: Reconciliation,
+  rejection: Rejection,
+): Promise<ActionResult> {
+  await rollBack(reconciliation, rejection);
+  return { action: "rolledBack", rollbackReason: await describeRejection(reconciliation, rejection) };
 }
 
 /**

@@ -28,8 +28,8 @@ export interface Release {
 export interface ReleaseOutcome {
   /** `restored`: the release was up to date, and missing objects were restored. */
   readonly action: "unchanged" | "labelled" | "restored" | "installed" | "upgraded" | "rolledBack";
-  /** Why these inputs are not applied, and which revision is installed instead; undefined where they are. */
-  readonly refusal?: string | undefined;
+  /** Why these inputs are rejected, and which revision is installed instead; undefined where they are applied. */
+  readonly rollbackReason?: string | undefined;
   /** The release should be rolled back, but no revision is labelled good. */
   readonly lacksRollbackTarget?: boolean;
   readonly release: Release | undefined;
@@ -149,8 +149,8 @@ export interface RollbackPolicy {
   readonly contentDigest: string;
 }
 
-/** A rejected upgrade, and the revision that is installed instead. */
-export interface Refusal {
+/** The revision of a rejected upgrade, and the good one that is installed instead. */
+export interface Rejection {
   readonly rejectedRevision: ReleaseMeta;
   readonly goodRevision: ReleaseMeta;
   /** The release has been rolled back to the good revision already. */

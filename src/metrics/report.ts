@@ -161,11 +161,11 @@ export class Report implements BindingReport, HelmReport, TriggerReport, TaskRep
   moduleReleased(module: string, outcome: ReleaseOutcome | undefined): void {
     if (outcome === undefined) return;
     const { metrics, announce } = this.#parts;
-    const { action, release, wasRecovered, refusal } = outcome;
+    const { action, release, wasRecovered, rollbackReason } = outcome;
     const note = describeRelease(module, release);
     const reason = EVENT_REASON_BY_ACTION[action];
     if (wasRecovered) announce({ module, reason: "PendingReleaseRecovered", note });
-    if (reason !== undefined) announce({ module, reason, note: refusal ?? note });
+    if (reason !== undefined) announce({ module, reason, note: rollbackReason ?? note });
     if (action === "rolledBack") metrics.add("rollbacks", { module });
     if (wasRecovered) metrics.add("helmFallback", { module, operation: "upgrade", error_type: "pending" });
   }

@@ -94,7 +94,7 @@ const TABLE = {
   sourceCheckFailed: ["gauge", "source_check_failed", "source", "1 for a ModuleSource whose last check failed, for example because the registry refused a request"],
   sourceRequests: ["counter", "source_requests_total", "source code", "Requests to registries, by status code or error"],
   sourceFetched: ["counter", "source_fetched_bytes_total", "", "Bytes fetched from registries"],
-  sourceVerifyFailures: ["counter", "source_verify_failures_total", "source module", "Contents that the operator rejected because the signature, the module, or the version is wrong"],
+  sourceVerifyFailures: ["counter", "source_verify_failures_total", "source module", "Contents that the operator refused because the signature, the module, or the version is wrong"],
   sourceModule: ["gauge", "source_module_info", "module version digest", "1 for the locked content of a module"],
   sourceUpdateWaiting: ["gauge", "source_update_waiting", "module reason", "1 for a module that has a waiting update or a registry that the operator cannot query, by reason"],
   sourceStore: ["gauge", "source_store_bytes", "", "Bytes of fetched modules on disk"],

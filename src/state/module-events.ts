@@ -125,7 +125,7 @@ const MODULE_EVENTS = {
   }),
 
   /**
-   * The helm step of a run has ended, and the release is as it left it. `refusal`: why the run kept or restored an earlier
+   * The helm step of a run has ended, and the release is as it left it. `rollbackReason`: why the run kept or restored an earlier
    * revision. `lacksRollbackTarget`: the revision is unhealthy, and there is no good revision to roll back to.
    */
   releaseApplied: (
@@ -133,15 +133,15 @@ const MODULE_EVENTS = {
     _,
     {
       release,
-      refusal,
+      rollbackReason,
       lacksRollbackTarget = false,
-    }: Pick<ReleaseOutcome, "release" | "refusal" | "lacksRollbackTarget">,
+    }: Pick<ReleaseOutcome, "release" | "rollbackReason" | "lacksRollbackTarget">,
   ) => {
     const leftRevision = release?.revision;
     const run = {
       ...record.run,
       leftRevision,
-      leftVersion: refusal === undefined ? record.run.attempted?.version : undefined,
+      leftVersion: rollbackReason === undefined ? record.run.attempted?.version : undefined,
       revisionWithoutRollbackTarget: lacksRollbackTarget ? leftRevision : undefined,
     };
     return { release, missingObjects: [], run };

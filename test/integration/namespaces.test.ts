@@ -99,8 +99,7 @@ test(
       });
     const why = ["module", "why", "ours"];
     const addonWhy = ["addon", "why", "ours", "-n", namespace];
-    for (const command of [why, addonWhy])
-      await saysWhy(command, "was taken out of force by hand, for revision 1");
+    for (const command of [why, addonWhy]) await saysWhy(command, "was rolled back by hand, to revision 1");
     await configure({ oursMaintenance: "NoResourceReconciliation" });
     await saysWhy(why, "suspended");
     await kubectl(["delete", "configmap", "ours", "-n", a]);

@@ -139,18 +139,18 @@ describe.each(HELMS)("rollback with %s", (which) => {
     expect([await reported(), await reported()]).toEqual(["failed", "failed"]);
     const outcome = await reconcile();
     expect(outcome.action).toBe("rolledBack");
-    expect(outcome.refusal).toMatch(
+    expect(outcome.rollbackReason).toMatch(
       /^Rolled back to chart 1\.0\.0 \(revision 5\): chart 2\.0\.0, revision 4, failed: .*Unheard/,
     );
     expect(await data()).toBe(before);
     expect(history().at(-1)).toBe("5 deployed");
-    expect(await reconcile()).toMatchObject({ action: "unchanged", refusal: outcome.refusal });
+    expect(await reconcile()).toMatchObject({ action: "unchanged", rollbackReason: outcome.rollbackReason });
     await restart();
-    expect(await reconcile()).toMatchObject({ action: "unchanged", refusal: outcome.refusal });
+    expect(await reconcile()).toMatchObject({ action: "unchanged", rollbackReason: outcome.rollbackReason });
     expect(history().at(-1)).toBe("5 deployed");
     await putChart("2.0.1", false);
     expect(await reconcile()).toMatchObject({ action: "upgraded" });
-    expect((await reconcile()).refusal).toBeUndefined();
+    expect((await reconcile()).rollbackReason).toBeUndefined();
     expect(await data()).toContain("2.0.1");
     const { labels = {} } = releases.store.get("m") ?? {};
     expect(Object.keys(labels)).not.toContain(RELEASE_LABELS.rejected);
@@ -204,14 +204,14 @@ describe.each(HELMS)("rollback with %s", (which) => {
     await restart();
     const held = await reconcile({ module });
     expect(held.action).toBe("unchanged");
-    expect(held.refusal).toMatch(
-      /^Rolled back to chart 1\.0\.0 \(revision 4\): chart 3\.0\.0, revision 3, was taken out of force by hand/,
+    expect(held.rollbackReason).toMatch(
+      /^Rolled back to chart 1\.0\.0 \(revision 4\): chart 3\.0\.0, revision 3, was rolled back by hand/,
     );
     expect(await reported({ module, b: 2 })).toBe("unchanged");
     expect(history().at(-1)).toBe("4 deployed");
     expect(await reported({ module, a: 2 })).toBe("upgraded");
     expect(await data()).toContain("3.0.0");
-    expect((await reconcile({ module, a: 2 })).refusal).toBeUndefined();
+    expect((await reconcile({ module, a: 2 })).rollbackReason).toBeUndefined();
   });
 
   test.runIf(once)("a way back by hand that was interrupted is carried on", async () => {
@@ -329,13 +329,13 @@ describe.each(HELMS)("rollback with %s", (which) => {
         lacksRollbackTarget: true,
       });
       expect(await reconcile()).not.toHaveProperty("lacksRollbackTarget");
-      await releases.goodRevisions.markHealthy(requestOf({}).module, { status: "True", revision: 2 });
+      await releases.goodRevisions.markGood(requestOf({}).module, { status: "True", revision: 2 });
       await putChart("3.0.0", false);
       expect(await reported()).toBe("upgraded");
       const outcome = await reconcile({ unhealthy: ILL });
       expect(outcome).toMatchObject({
         action: "rolledBack",
-        refusal: expect.stringContaining(
+        rollbackReason: expect.stringContaining(
           "was not healthy in time: Deployment n/web: 0 of 1 replicas available; an edit",
         ),
       });

@@ -64,7 +64,7 @@ test("a rollback on request is an Event, too", () => {
 });
 
 test("a rollback is an Event that says what failed and what is in force, and is counted", async () => {
-  const outcome = { release: undefined, wasRecovered: false, refusal: "chart 2 failed" } as const;
+  const outcome = { release: undefined, wasRecovered: false, rollbackReason: "chart 2 failed" } as const;
   const { report, events, metrics } = reportOf();
   report.moduleReleased("web", { ...outcome, action: "rolledBack" });
   report.moduleReleased("web", { ...outcome, action: "unchanged" });

@@ -50,12 +50,12 @@ describe("whether a release was moved by hand", () => {
 
 describe("the version of the installed chart", () => {
   const attempted = basis({ version: "2.0.0" });
-  const applied = (outcome: { revision?: number; refusal?: string }) => {
-    const { revision = 3, refusal } = outcome;
+  const applied = (outcome: { revision?: number; rollbackReason?: string }) => {
+    const { revision = 3, rollbackReason } = outcome;
     const before = record({ ...runs({ phase: "ready", attempted }), release: release("m") });
     const { run } = applyEvent(before, basis, [
       "releaseApplied",
-      { release: release("m", { revision }), refusal },
+      { release: release("m", { revision }), rollbackReason },
     ]);
     return run;
   };
@@ -63,7 +63,11 @@ describe("the version of the installed chart", () => {
     ["helm has no release", {}, undefined],
     ["before the first run: of the release", { release: release("m") }, "1.2.0"],
     ["an update without new objects: of the update", { run: applied({}), release: release("m") }, "2.0.0"],
-    ["kept back: of the release", { run: applied({ refusal: "unhealthy" }), release: release("m") }, "1.2.0"],
+    [
+      "kept back: of the release",
+      { run: applied({ rollbackReason: "unhealthy" }), release: release("m") },
+      "1.2.0",
+    ],
     [
       "changed by hand: of the release",
       { run: applied({}), release: release("m", { revision: 4, chartVersion: "1.0.0" }) },

@@ -611,11 +611,11 @@ export class EngineLab {
           if (failure === "foreign") throw new ForeignReleaseError(module.name, "somebody else");
           if (failure !== undefined) throw new Error(failure);
           if (missingObjects.length > 0) this.restores?.(missingObjects);
-          const refusal = this.refuses?.(module.name);
-          if (refusal !== undefined)
+          const rollbackReason = this.refuses?.(module.name);
+          if (rollbackReason !== undefined)
             return {
               action: "rolledBack",
-              refusal,
+              rollbackReason,
               release: this.releases.get(module.name),
               wasRecovered: false,
             };

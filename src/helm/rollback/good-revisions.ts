@@ -32,17 +32,17 @@ export class GoodRevisions {
     this.#timers = new Timers(tools.clock);
   }
 
-  /** Schedules `markHealthy` for a healthy module in a minute from each call; cancels that for an unhealthy module. */
+  /** Schedules `markGood` for a healthy module in a minute from each call; cancels that for an unhealthy module. */
   recordHealth(module: HelmInput["module"], health: ReportedHealth | undefined): void {
     if (health?.status !== "True") this.#timers.cancel(module.name);
-    else this.#timers.set(module.name, HEALTHY_FOR_MS, () => void this.markHealthy(module, health));
+    else this.#timers.set(module.name, HEALTHY_FOR_MS, () => void this.markGood(module, health));
   }
 
   /**
    * Labels the installed revision good, if it is the revision that was found healthy, belongs to this operator, and the module's
    * upgrades are rolled back at all. Never throws.
    */
-  async markHealthy(module: HelmInput["module"], health: ReportedHealth): Promise<void> {
+  async markGood(module: HelmInput["module"], health: ReportedHealth): Promise<void> {
     const { logger, onFailure = "retry", observed } = this.#tools;
     const meta = findMarkableRevision(observed.store.revisions(module.name));
     const wasAssessed = meta?.revision === health.revision;
@@ -54,7 +54,7 @@ export class GoodRevisions {
       await observed.store.setLabels(meta, { ...meta.deferredLabels, ...GOOD_LABEL });
     } catch (error) {
       // The next upgrade marks it, if it is healthy then.
-      logger.debug("A healthy release was not marked", { release: module.name, error: oneLine(error) });
+      logger.debug("A healthy release was not marked good", { release: module.name, error: oneLine(error) });
     }
   }
 

@@ -1,11 +1,11 @@
 /**
  * Which revisions of a release are good, failed or rejected, as their labels record (docs/reference/lifecycle.md, "Rollback"). A *good*
- * revision was healthy, so failed upgrades are rolled back to it; the inputs of a *rejected* one are not applied again. *User inputs* are
- * the chart and the values without changes by hooks. `revisions` are sorted, the newest first.
+ * revision was healthy, so failed upgrades are rolled back to it; a *rejected* one has failed, and its inputs are not tried again. *User
+ * inputs* are the chart and the values without changes by hooks. `revisions` are sorted, the newest first.
  */
 
 import { GO_LABELS, RELEASE_LABELS, type ReleaseMeta } from "../release/revisions.ts";
-import type { Refusal, RollbackPolicy } from "../types.ts";
+import type { Rejection, RollbackPolicy } from "../types.ts";
 
 /** A rollback needs three revisions: the failed one, the good one, and its own. */
 const MIN_HISTORY = 3;
@@ -45,22 +45,21 @@ export function countFailedTries(revisions: readonly ReleaseMeta[], userInputsDi
 }
 
 /**
- * Refuses inputs that were rejected because upgrades with them failed. Inputs that only hooks have changed since then are tried again,
+ * Finds the rejection of inputs with which upgrades have failed. Inputs that only hooks have changed since then are tried again,
  * because the change may repair them, until twice the allowed number of tries has failed: a hook may write other values in each run.
  * Returns undefined if the inputs may be applied.
  */
-export function findRefusalAfterRejection(
+export function findRejectionOfFailed(
   revisions: readonly ReleaseMeta[],
   inputsDigest: string,
   { userInputsDigest, contentDigest, retries }: RollbackPolicy,
-): Refusal | undefined {
+): Rejection | undefined {
   const rejectedRevision = findRejectedRevision(revisions);
   const goodRevision = findLastGoodRevision(revisions);
   if (rejectedRevision === undefined || goodRevision === undefined) return undefined;
-  const [newest] = revisions;
-  const isRolledBack = newest !== rejectedRevision && newest?.status === "deployed";
-  // The current inputs are those of the installed revision, so there is nothing to refuse.
-  if (isRolledBack && newest.labels[RELEASE_LABELS.inputs] === inputsDigest) return undefined;
+  const isRolledBack = wasRolledBack(revisions, rejectedRevision);
+  // The current inputs are those of the installed revision, so they are not rejected.
+  if (isRolledBack && revisions[0]?.labels[RELEASE_LABELS.inputs] === inputsDigest) return undefined;
   // The content digest omits the version of helm: another one, from another image of the operator, does not change rejected inputs.
   const areRejectedInputs =
     rejectedRevision.labels[RELEASE_LABELS.inputs] === inputsDigest ||
@@ -94,18 +93,44 @@ export function buildFailureLabels(tries: number, reason?: RejectReason): Record
 }
 
 /**
- * Refuses the inputs of the installed revision, because its objects are unhealthy. Returns undefined if the inputs have changed
+ * Rejects the inputs of the installed revision, because its objects are unhealthy. Returns undefined if the inputs have changed
  * since, if the revision was good before (then something else has broken it), or if there is no good revision for a rollback.
  */
-export function findRefusalOfUnhealthy(
+export function findRejectionOfUnhealthy(
   revisions: readonly ReleaseMeta[],
   inputsDigest: string,
-): Refusal | undefined {
+): Rejection | undefined {
   const rejectedRevision = findMarkableRevision(revisions);
   const goodRevision = findLastGoodRevision(revisions);
   if (rejectedRevision?.labels[RELEASE_LABELS.inputs] !== inputsDigest || goodRevision === undefined)
     return undefined;
   return { rejectedRevision, goodRevision, isRolledBack: false };
+}
+
+/**
+ * Finds the rejection of inputs that a user has rolled back. It lasts while chart and values stay the same, apart from changes by hooks,
+ * and does not depend on `onFailure`. Returns undefined if no such rollback is in effect.
+ */
+export function findRejectionByUser(
+  revisions: readonly ReleaseMeta[],
+  userInputsDigest: string,
+): Rejection | undefined {
+  const rejectedRevision = findRejectedRevision(revisions);
+  if (
+    rejectedRevision?.labels[RELEASE_LABELS.rejected] !== BY_HAND ||
+    rejectedRevision.labels[RELEASE_LABELS.userInputs] !== userInputsDigest
+  )
+    return undefined;
+  const target = Number(rejectedRevision.labels[RELEASE_LABELS.rolledBackTo]);
+  const goodRevision = revisions.find(({ revision }) => revision === target);
+  // helm has deleted it: it keeps a limited number of revisions.
+  if (goodRevision === undefined) return undefined;
+  return { rejectedRevision, goodRevision, isRolledBack: wasRolledBack(revisions, rejectedRevision) };
+}
+
+/** Whether another revision is installed instead of a rejected one. */
+function wasRolledBack([newest]: readonly ReleaseMeta[], rejectedRevision: ReleaseMeta): boolean {
+  return newest !== rejectedRevision && newest?.status === "deployed";
 }
 
 /** Whether a rollback is impossible, because neither the installed revision nor an earlier one is labelled good. */

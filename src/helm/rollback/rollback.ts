@@ -1,6 +1,6 @@
 /**
  * Rolls releases back: after failed upgrades (docs/reference/lifecycle.md, "Rollback"), and when a user requests it with
- * `module rollback NAME [REVISION]` (docs/guides/on-call.md). A *refusal* is the decision not to apply inputs: it has the *rejected* revision
+ * `module rollback NAME [REVISION]` (docs/guides/on-call.md). A *rejection* is the decision not to apply inputs: it has the *rejected* revision
  * with these inputs and the *good* one, which is installed instead. Without a `policy`, failed upgrades are only retried.
  */
 
@@ -21,7 +21,7 @@ import {
   RELEASE_LABELS,
   type ReleaseMeta,
 } from "../release/revisions.ts";
-import type { Reconciliation, Refusal } from "../types.ts";
+import type { Reconciliation, Rejection } from "../types.ts";
 import { recoverPendingRelease } from "../repair-records.ts";
 import {
   buildFailureLabels,
@@ -30,7 +30,6 @@ import {
   countFailedTries,
   findLastGoodRevision,
   findMarkableRevision,
-  findRejectedRevision,
   GOOD_LABEL,
   isRejectedRevision,
   resetCopiedLabels,
@@ -68,14 +67,14 @@ export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation
 }
 
 /**
- * Counts a failed upgrade. Returns a refusal, which the caller carries out by a rollback, when the allowed number of failures is reached;
+ * Counts a failed upgrade. Returns a rejection, which the caller carries out by a rollback, when the allowed number of failures is reached;
  * otherwise throws the failure. An abort does not count, nor an answer that was missing, nor an object of a hook in the way, nor a failure before a
  * revision was created, which has changed nothing.
  */
 export async function countFailure(
   { tools, request, policy, release: before }: Reconciliation,
   failure: unknown,
-): Promise<Refusal> {
+): Promise<Rejection> {
   const { store } = tools;
   const revisions = store.revisions(request.module.name);
   const failedRevision = findFailedRevisionAfter(before, revisions);
@@ -118,7 +117,7 @@ function addNoRollbackTarget(failure: unknown): unknown {
  */
 export async function rollBack(
   { tools, request, policy }: Reconciliation,
-  { rejectedRevision, goodRevision }: Refusal,
+  { rejectedRevision, goodRevision }: Rejection,
 ): Promise<void> {
   const { store } = tools;
   const { signal } = request;
@@ -141,7 +140,7 @@ export async function rollBack(
  */
 async function rollBackTo(
   { tools, request }: Pick<Reconciliation, "tools" | "request">,
-  { rejectedRevision, goodRevision }: Pick<Refusal, "rejectedRevision" | "goodRevision">,
+  { rejectedRevision, goodRevision }: Pick<Rejection, "rejectedRevision" | "goodRevision">,
 ): Promise<void> {
   const { store, helm, logger, clock } = tools;
   const { module, signal } = request;
@@ -170,15 +169,18 @@ async function rollBackTo(
   await deleteLeftObjects(tools, name, { recorded, signal });
 }
 
-/** Describes a refusal for people: which revision failed and why, which one is installed instead, and how to try again. */
-export async function describeRefusal({ tools, request }: Reconciliation, refusal: Refusal): Promise<string> {
+/** Describes a rejection for people: which revision failed and why, which one is installed instead, and how to try again. */
+export async function describeRejection(
+  { tools, request }: Reconciliation,
+  rejection: Rejection,
+): Promise<string> {
   const { store } = tools;
-  const rejectedRevision = withCurrentLabels(store, refusal.rejectedRevision);
+  const rejectedRevision = withCurrentLabels(store, rejection.rejectedRevision);
   const installed = store.get(request.module.name);
   const failedRecord = await tryReadRecord(rejectedRevision);
   const installedRecord = installed === undefined ? undefined : await tryReadRecord(installed);
   const why = oneLine(withoutSecretValues(failedRecord?.description || "see the log"));
-  const problem = describeRejection(rejectedRevision, why);
+  const problem = describeRejectReason(rejectedRevision, why);
   return `Rolled back to ${describeChart(installedRecord)} (revision ${installed?.revision ?? "?"}): ${describeChart(failedRecord)}, revision ${rejectedRevision.revision}, ${problem}; an edit or a requested run tries again`;
 
   /** The record of a revision; undefined if it cannot be read, because the sentence is useful without it. */
@@ -193,10 +195,10 @@ export async function describeRefusal({ tools, request }: Reconciliation, refusa
 }
 
 /** Describes the reason in the label of a rejected revision. `why` is the description in its record. */
-function describeRejection({ labels }: ReleaseMeta, why: string): string {
+function describeRejectReason({ labels }: ReleaseMeta, why: string): string {
   const reason = labels[RELEASE_LABELS.rejected];
   if (reason === BY_HAND)
-    return `was taken out of force by hand, for revision ${labels[RELEASE_LABELS.rolledBackTo] ?? "?"}`;
+    return `was rolled back by hand, to revision ${labels[RELEASE_LABELS.rolledBackTo] ?? "?"}`;
   return reason === "unhealthy" ? `was not healthy in time: ${why}` : `failed: ${why}`;
 }
 
@@ -221,33 +223,7 @@ export function findRollbackTarget(
   const what = wanted === undefined ? "no earlier revision" : `no revision ${wanted}`;
   const numbers = candidates.map(({ revision }) => revision).join(", ");
   const remedy = numbers === "" ? "no earlier one is known" : `choose one of ${numbers}`;
-  throw new Error(`there is ${what} that was in force; ${remedy}`);
-}
-
-/**
- * Refuses inputs that a user has rolled back. The refusal lasts while chart and values stay the same, apart from changes by
- * hooks, and does not depend on `onFailure`. Returns undefined if no such rollback is in force.
- */
-export function findRefusalAfterUserRollback(
-  revisions: readonly ReleaseMeta[],
-  userInputsDigest: string,
-): Refusal | undefined {
-  const rejectedRevision = findRejectedRevision(revisions);
-  if (
-    rejectedRevision?.labels[RELEASE_LABELS.rejected] !== BY_HAND ||
-    rejectedRevision.labels[RELEASE_LABELS.userInputs] !== userInputsDigest
-  )
-    return undefined;
-  const target = Number(rejectedRevision.labels[RELEASE_LABELS.rolledBackTo]);
-  const goodRevision = revisions.find(({ revision }) => revision === target);
-  // helm has deleted it: it keeps a limited number of revisions.
-  if (goodRevision === undefined) return undefined;
-  const [newest] = revisions;
-  return {
-    rejectedRevision,
-    goodRevision,
-    isRolledBack: newest !== rejectedRevision && newest?.status === "deployed",
-  };
+  throw new Error(`there is ${what} to roll back to; ${remedy}`);
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
  * Verifies that one of the keys or identities signed a digest, by the signatures that the registry stores beside it. The search
- * for a valid one goes on after signatures that are rejected, and after errors: with those, it is incomplete, and a retry may
+ * for a valid one goes on after signatures that are refused, and after errors: with those, it is incomplete, and a retry may
  * find a valid signature.
  */
 
@@ -54,13 +54,13 @@ export function isSignatureTag(reference: string): boolean {
 
 const SIGNATURE_TAG = /^sha256-[0-9a-f]{64}(?:\.sig)?$/;
 
-/** One search for a valid signature of `digest`. Collects why signatures are rejected, for the error message. */
+/** One search for a valid signature of `digest`. Collects why signatures are refused, for the error message. */
 interface SignatureSearch {
   readonly repository: ArtifactReader;
   readonly digest: string;
   readonly signers: readonly Signer[];
-  /** One line for each location without a signature, and for each signature that is rejected. */
-  readonly rejections: string[];
+  /** One line for each location without a signature, and for each signature that is refused. */
+  readonly refusals: string[];
   /** Whether something could not be read: then a retry may find a valid signature. */
   isIncomplete: boolean;
   /** When the search ends without a result, on the monotonic clock in milliseconds. */
@@ -82,7 +82,7 @@ export async function verifySignature(
     repository,
     digest,
     signers,
-    rejections: [],
+    refusals: [],
     isIncomplete: false,
     deadline,
   };
@@ -90,20 +90,20 @@ export async function verifySignature(
     (await searchBundles(search)) ??
     (await tryStep(search, `tag ${simpleSigningTag(digest)}`, () => searchSimpleSigning(search)));
   if (verified !== undefined) return verified;
-  const reasons = search.rejections.join("; ");
+  const reasons = search.refusals.join("; ");
   if (search.isIncomplete) throw new CannotVerifyError(`${digest} cannot be verified now: ${reasons}`);
   throw new NotVerifiedError(
     `${digest} has no valid signature by ${signers.map(({ source }) => source).join(", ")}: ${reasons}`,
   );
 }
 
-/** Records why a location or a signature is rejected. Returns undefined as the result of the caller. */
-function reject(search: SignatureSearch, location: string, reason: string): undefined {
-  search.rejections.push(`${location}: ${reason}`);
+/** Records why a location or a signature is refused. Returns undefined as the result of the caller. */
+function refuse(search: SignatureSearch, location: string, reason: string): undefined {
+  search.refusals.push(`${location}: ${reason}`);
   return undefined;
 }
 
-/** Runs one step of the search. Records an error as a rejection and marks the search as incomplete, so that it continues. */
+/** Runs one step of the search. Records an error as a refusal and marks the search as incomplete, so that it continues. */
 async function tryStep(
   search: SignatureSearch,
   location: string,
@@ -115,7 +115,7 @@ async function tryStep(
     return await work();
   } catch (error) {
     search.isIncomplete = true;
-    return reject(search, location, oneLine(error));
+    return refuse(search, location, oneLine(error));
   }
 }
 
@@ -147,9 +147,9 @@ async function searchBundleList(
 ): Promise<VerifiedSignature | undefined> {
   const bundles = list?.filter(mayBeBundle) ?? [];
   if (bundles.length === 0)
-    return reject(search, location, list?.length ? `${list.length}, but no signature` : "none");
+    return refuse(search, location, list?.length ? `${list.length}, but no signature` : "none");
   if (bundles.length > MAX_BUNDLES)
-    reject(search, location, `${bundles.length} signatures, of which only ${MAX_BUNDLES} are read`);
+    refuse(search, location, `${bundles.length} signatures, of which only ${MAX_BUNDLES} are read`);
   for (const each of bundles.slice(0, MAX_BUNDLES)) {
     const verified = await tryStep(search, `referrer ${each.digest}`, () => verifyReferrer(search, each));
     if (verified !== undefined) return verified;
@@ -176,7 +176,7 @@ async function readReferrersTag({
 }
 
 /**
- * Fetches the bundle of one referrer and verifies its signature. Records a rejection and returns undefined if the
+ * Fetches the bundle of one referrer and verifies its signature. Records a refusal and returns undefined if the
  * signature is not valid. Throws errors of the registry.
  */
 async function verifyReferrer(
@@ -185,12 +185,12 @@ async function verifyReferrer(
 ): Promise<VerifiedSignature | undefined> {
   const { repository, digest, signers } = search;
   const location = `referrer ${referrer.digest}`;
-  if (referrer.size > MAX_MANIFEST_BYTES) return reject(search, location, "its manifest is too large");
+  if (referrer.size > MAX_MANIFEST_BYTES) return refuse(search, location, "its manifest is too large");
   const stored = await repository.readManifest(referrer.digest, MAX_MANIFEST_BYTES);
-  if (stored === undefined) return reject(search, location, "missing");
+  if (stored === undefined) return refuse(search, location, "missing");
   const layer = await tryOrReject(search, location, () => findBundleLayer(stored, digest));
   if (layer === undefined) return undefined;
-  if (layer.size > MAX_BUNDLE_BYTES) return reject(search, location, "its bundle is too large");
+  if (layer.size > MAX_BUNDLE_BYTES) return refuse(search, location, "its bundle is too large");
   const bytes = await repository.readBlob(layer, MAX_BUNDLE_BYTES);
   return tryOrReject(search, `${location}${describeKeyHint(bytes)}`, async () => ({
     signer: await verifyBundle(signers, digest, bytes),
@@ -215,10 +215,10 @@ async function searchSimpleSigning(search: SignatureSearch): Promise<VerifiedSig
   const tag = simpleSigningTag(digest);
   const location = `tag ${tag}`;
   const stored = await repository.readManifest(tag, MAX_MANIFEST_BYTES);
-  if (stored === undefined) return reject(search, location, "none");
+  if (stored === undefined) return refuse(search, location, "none");
   const manifest = await tryOrReject(search, location, () => parseManifest(stored.bytes));
   const layers = manifest?.layers.filter(({ mediaType }) => mediaType === SIMPLE_SIGNING_TYPE) ?? [];
-  if (manifest !== undefined && layers.length === 0) return reject(search, location, "it has no signature");
+  if (manifest !== undefined && layers.length === 0) return refuse(search, location, "it has no signature");
   for (const layer of layers.slice(0, MAX_LAYERS)) {
     const verified = await tryStep(search, location, () => verifySimpleSigningLayer(search, layer));
     if (verified !== undefined) return verified;
@@ -227,7 +227,7 @@ async function searchSimpleSigning(search: SignatureSearch): Promise<VerifiedSig
 }
 
 /**
- * Fetches the payload of one simple-signing signature and verifies it. Records a rejection and returns undefined if
+ * Fetches the payload of one simple-signing signature and verifies it. Records a refusal and returns undefined if
  * the signature is not valid. Throws errors of the registry.
  */
 async function verifySimpleSigningLayer(
@@ -236,7 +236,7 @@ async function verifySimpleSigningLayer(
 ): Promise<VerifiedSignature | undefined> {
   const { repository, digest, signers } = search;
   const location = `tag ${simpleSigningTag(digest)}`;
-  if (layer.size > MAX_PAYLOAD_BYTES) return reject(search, location, "its payload is too large");
+  if (layer.size > MAX_PAYLOAD_BYTES) return refuse(search, location, "its payload is too large");
   const payload = await repository.readBlob(layer, MAX_PAYLOAD_BYTES);
   const { annotations } = layer;
   return tryOrReject(search, location, async () => ({
@@ -246,7 +246,7 @@ async function verifySimpleSigningLayer(
 }
 
 /**
- * Returns the result of parsing or verifying what was read. Records an error as a rejection and returns undefined, except
+ * Returns the result of parsing or verifying what was read. Records an error as a refusal and returns undefined, except
  * for CannotVerifyError, which the caller handles as an incomplete search.
  */
 async function tryOrReject<T>(
@@ -258,11 +258,11 @@ async function tryOrReject<T>(
     return await inspect();
   } catch (error) {
     if (error instanceof CannotVerifyError) throw error;
-    return reject(search, location, oneLine(error));
+    return refuse(search, location, oneLine(error));
   }
 }
 
-/** Names the key of a bundle in a rejection, so that users find the right key. Empty if the bundle names none or is unreadable. */
+/** Names the key of a bundle in a refusal, so that users find the right key. Empty if the bundle names none or is unreadable. */
 function describeKeyHint(bundle: Buffer): string {
   const hint = attempt(() => readKeyHint(bundle));
   return hint === undefined ? "" : ` (key ${oneLine(hint, 60)})`;

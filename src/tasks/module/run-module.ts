@@ -101,7 +101,7 @@ async function runSteps(run: ModuleRun): Promise<string | undefined> {
   run.recordValues();
   const outcome = await runHelmStep(run);
   // Helm has rolled back, in this run or for the same inputs before: the new inputs are refused.
-  const rollbackReason = outcome?.refusal;
+  const rollbackReason = outcome?.rollbackReason;
   if (rollbackReason === undefined) await run.runHooks("afterHelm");
   run.recordStepsDone();
   ports.report.moduleReleased(name, outcome);

@@ -7,14 +7,11 @@ import {
   computeHistoryMax,
   countFailedTries,
   findLastGoodRevision,
-  findRefusalAfterRejection,
+  findRejectionByUser,
+  findRejectionOfFailed,
   resetCopiedLabels,
 } from "../../../src/helm/rollback/revision-labels.ts";
-import {
-  markInstalledRevisionGood,
-  findRefusalAfterUserRollback,
-  findRollbackTarget,
-} from "../../../src/helm/rollback/rollback.ts";
+import { markInstalledRevisionGood, findRollbackTarget } from "../../../src/helm/rollback/rollback.ts";
 import { silentLogger } from "../../../src/lib/index.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
 import { ManualClock } from "../../support/clock.ts";
@@ -73,7 +70,7 @@ test.each<Case>([
   ["other inputs were good since", "X: compare", [rev("6 deployed", "Y", "good"), back, rejected, old]],
 ])("%s", (_, wanted, revisions) => {
   const [inputs = "", act] = wanted.split(": ");
-  const refusal = findRefusalAfterRejection(revisions, inputs, {
+  const rejection = findRejectionOfFailed(revisions, inputs, {
     userInputsDigest: inputs.slice(0, 1),
     contentDigest: contentOf(inputs),
     retries: 3,
@@ -83,9 +80,9 @@ test.each<Case>([
     inputsDigest: inputs,
     managedBy: "us",
     usesLookup: false,
-    refusal,
+    rejection,
   });
-  const to = decision.act === "rollback" ? ` to ${decision.refusal.goodRevision.revision}` : "";
+  const to = decision.act === "rollback" ? ` to ${decision.rejection.goodRevision.revision}` : "";
   expect(decision.act + to).toBe(act);
 });
 
@@ -130,7 +127,7 @@ describe("the memory", () => {
   });
 });
 
-describe("a revision that a person took out of force", () => {
+describe("a revision that a user rolled back", () => {
   const byHand = (inputs: string, to: number): ReleaseMeta => {
     const meta = rev("4 superseded", inputs, "failed");
     const labels = { [RELEASE_LABELS.rejected]: "by-hand", [RELEASE_LABELS.rolledBackTo]: String(to) };
@@ -147,22 +144,22 @@ describe("a revision that a person took out of force", () => {
     ["also to the same inputs: T", [rev("5 deployed", "T", "good"), byHand("T", 3), three], "stay at 3"],
     ["and others were installed since: X", [rev("6 deployed", "Y"), byHand("X", 3), three], "go on"],
   ])("%s", (what, revisions, wanted) => {
-    const refusal = findRefusalAfterUserRollback(revisions, what.slice(-1));
-    const word = refusal?.isRolledBack === true ? "stay at" : "go to";
-    expect(refusal === undefined ? "go on" : `${word} ${refusal.goodRevision.revision}`).toBe(wanted);
+    const rejection = findRejectionByUser(revisions, what.slice(-1));
+    const word = rejection?.isRolledBack === true ? "stay at" : "go to";
+    expect(rejection === undefined ? "go on" : `${word} ${rejection.goodRevision.revision}`).toBe(wanted);
   });
 
-  test("goes back to what was in force and was not rejected, or to a given revision that was", () => {
+  test("goes back to what was deployed and was not rejected, or to a given revision that was", () => {
     const revisions = [rev("6 deployed", "Y"), rev("5 failed", "Z"), byHand("X", 3), three, old];
     expect(findRollbackTarget(revisions, undefined).revision).toBe(3);
     expect(findRollbackTarget(revisions, 1).revision).toBe(1);
     for (const wanted of [9, 6, 5])
       expect(() => findRollbackTarget(revisions, wanted)).toThrow(
-        `there is no revision ${wanted} that was in force; choose one of 4, 3, 1`,
+        `there is no revision ${wanted} to roll back to; choose one of 4, 3, 1`,
       );
   });
 
-  test("has no way back where nothing was in force before", () => {
+  test("has no way back where nothing was deployed before", () => {
     expect(() => findRollbackTarget([rev("1 deployed", "Y")], undefined)).toThrow("no earlier one is known");
   });
 });
