@@ -31,7 +31,7 @@ export * from "./permissions.ts";
 export { listObjects } from "./watch/list.ts";
 export type { Subscription, WatchConsumer } from "./watch/consumer.ts";
 export { WatchHub } from "./watch/hub.ts";
-export { ObjectStore, toStoredObject, type StoredObject } from "./watch/store.ts";
+export { ObjectStore, toStoredObject, toStoredVersion, type StoredObject } from "./watch/store.ts";
 export {
   EARLIEST_VERSION,
   isLater,

@@ -11,7 +11,7 @@ import {
   listObjects,
   ObjectStore,
   toNamedSpec,
-  toStoredObject,
+  toStoredVersion,
   type ConfigMap,
   type KubeAccess,
   type WatchedObject,
@@ -263,7 +263,7 @@ export function watchConfigMap(
   name: string,
   changed: () => void,
 ): { close(): void } {
-  const store = new ObjectStore({ toStored: toStoredObject });
+  const store = new ObjectStore({ toStored: toStoredVersion });
   const spec = toNamedSpec(CONFIG_MAPS, { namespace, name });
   return store.watch(hub, spec, {
     onChange: changed,

@@ -192,7 +192,9 @@ function makeStoredObject(owner: InformerOwner, object: WatchedObject, value?: J
   const { binding, shared, keepManagedFields } = owner;
   const text = binding.keepFullObjects ? shared.acquireText(object, keepManagedFields ? "+" : "") : undefined;
   const item = text === undefined ? toFilterResultItem(value) : new ObjectTextItem(text.bytes, value);
-  return { checksum: computeChecksum(object, value), text, item };
+  // The key of the text identifies the version of the object.
+  const checksum = value === undefined && text !== undefined ? text.key : computeChecksum(object, value);
+  return { checksum, text, item };
 }
 
 /** Shorter filter results are their own checksum. */
@@ -206,9 +208,12 @@ function computeChecksum(object: WatchedObject, result: Json | undefined): strin
   return text.length <= MAX_PLAIN_CHARS ? text : hash("sha256", text, "base64url");
 }
 
+/** Of objects of which a binding keeps nothing, a snapshot shows only the number. */
+const EMPTY_ITEM: SnapshotItem = Object.freeze({});
+
 /** A snapshot item without the object. */
 function toFilterResultItem(filterResult: Json | undefined): SnapshotItem {
-  return filterResult === undefined ? {} : { filterResult };
+  return filterResult === undefined ? EMPTY_ITEM : { filterResult };
 }
 
 /** The JSON text of one version of one object, shared by all bindings that store it. */

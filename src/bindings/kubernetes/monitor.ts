@@ -1,7 +1,7 @@
 /** The watches, the snapshot and the pending events of one kubernetes binding. An informer is one watch and its objects. */
 
 import type { ObjectKey, Resource, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
-import { NAMESPACES, ObjectStore, formatLabelSelector, splitKey } from "../../kube/index.ts";
+import { NAMESPACES, ObjectStore, formatLabelSelector, splitKey, toStoredVersion } from "../../kube/index.ts";
 import type { Filter } from "../../filter/index.ts";
 import { Sequence, type Clock } from "../../lib/index.ts";
 import type { Hook, JsonObject, KubernetesBinding, ObjectEvent } from "../../model/index.ts";
@@ -113,9 +113,7 @@ export class Monitor {
     this.#areNamespacesListed = false;
     const labelSelector = formatLabelSelector(this.binding.namespaceLabels);
     const spec: WatchSpec = { resource: NAMESPACES, labelSelector, metadataOnly: true };
-    const namespaces = new ObjectStore({
-      toStored: ({ metadata: { resourceVersion = "" } }) => ({ resourceVersion }),
-    });
+    const namespaces = new ObjectStore({ toStored: toStoredVersion });
     this.#namespaces = namespaces.watch(this.#options.hub, spec, {
       onChange: (now, before, key) => {
         const { name } = splitKey(key);

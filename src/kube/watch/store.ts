@@ -309,6 +309,11 @@ export class ObjectStore<T extends Versioned> {
   }
 }
 
+/** The `toStored` of stores that keep only which objects exist, and in which version. */
+export function toStoredVersion({ metadata: { resourceVersion = "" } }: WatchedObject): Versioned {
+  return { resourceVersion };
+}
+
 /** The stored form that keeps the whole object. */
 export interface StoredObject extends Versioned {
   readonly object: WatchedObject;
