@@ -23,8 +23,6 @@ export class WriteBackoff {
   readonly #loggedForbiddenKinds = new Set<string>();
   /** No write before this time of the monotonic clock. */
   pausedUntil = -Infinity;
-  /** In a pause that the server requested (Retry-After): when to probe whether it answers again. */
-  #probeAt: number | undefined;
 
   constructor(clock: Clock, logger: Logger) {
     this.#clock = clock;
@@ -40,11 +38,9 @@ export class WriteBackoff {
     this.#logOnce(error);
     const isCrdMissing = error instanceof ApiError && error.status === 404;
     const bounds = isCrdMissing ? { ...BOUNDS, maxMs: MAX_DELAY_WITHOUT_CRD_MS } : BOUNDS;
-    const backoffMs = retryDelay(this.#failures, bounds, JITTER);
-    const delay = Math.max(backoffMs, error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0);
+    const requestedMs = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
+    const delay = Math.max(retryDelay(this.#failures, bounds, JITTER), requestedMs);
     this.pausedUntil = now + delay;
-    // A longer pause comes from Retry-After: a read may find out earlier that the server answers again.
-    this.#probeAt = delay > backoffMs ? now + backoffMs : undefined;
     return delay;
   }
 
@@ -70,21 +66,10 @@ export class WriteBackoff {
     return retryDelay(failures, FORBIDDEN_BOUNDS, JITTER);
   }
 
-  /** Milliseconds until a read may probe whether the server answers again; undefined if the server requested no longer pause than the back-off. */
-  get msUntilProbe(): number | undefined {
-    return this.#probeAt === undefined ? undefined : Math.max(0, this.#probeAt - this.#clock.monotonic());
-  }
-
-  /** Ends the pause, because the server has answered a read. The next failed write causes a longer pause. */
-  endPause(): void {
-    this.pausedUntil = -Infinity;
-    this.#probeAt = undefined;
-  }
-
   /** Records that a write succeeded: ends the back-off, and logs it if an error was logged before. */
   recordSuccess(): void {
     this.#failures = 0;
-    this.endPause();
+    this.pausedUntil = -Infinity;
     if (this.#lastLogged === undefined) return;
     this.#lastLogged = undefined;
     this.#logger.info("Status is written again");

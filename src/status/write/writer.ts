@@ -38,8 +38,8 @@ export class Writer {
   readonly #warnedNames = new Set<string>();
   /** uid of the AddonOperator in the modules' owner references: "" = it cannot be created, undefined = not tried yet. */
   #ownerUid: string | undefined;
-  /** The next write of an object, and the next probe of the server. */
-  readonly #timers: Timers<MirroredObject | "probe">;
+  /** The next write of an object. */
+  readonly #timers: Timers<MirroredObject>;
 
   /** The labels mark AddonModules as those of this operator, because several operators may share a namespace. */
   constructor(parts: WriterParts) {
@@ -227,35 +227,12 @@ export class Writer {
     if (isModuleDeleted && liveObject === undefined) this.#objects.modules.delete(id.name);
   }
 
-  /**
-   * Schedules a read that probes the server during a pause that the server requested (Retry-After), which may be minutes long. If
-   * the server answers the read, the pause ends early and all objects are scheduled again.
-   */
-  #scheduleProbe(): void {
-    const { ownObjects, backoff } = this.#parts;
-    const { msUntilProbe } = backoff;
-    if (msUntilProbe === undefined) return;
-    this.#timers.setUnlessRunning("probe", msUntilProbe, async () => {
-      const answers = await ownObjects.readObject(this.#objects.operator.id).then(
-        () => true,
-        () => false,
-      );
-      if (!answers || this.#isClosed) return;
-      backoff.endPause();
-      for (const mirrored of this.#objects.listObjects()) this.scheduleWrite(mirrored);
-    });
-  }
-
   /** Delays all writes if the error concerns the server or the kind; otherwise delays only the writes of this object. */
   async #onWriteFailed(mirrored: MirroredObject, error: unknown): Promise<void> {
     if (this.#isClosed) return;
     const { ownObjects, onAnswer, clock, backoff } = this.#parts;
     mirrored.failures += 1;
-    if (affectsAllWrites(error)) {
-      backoff.recordFailure(error);
-      this.#scheduleProbe();
-      return;
-    }
+    if (affectsAllWrites(error)) return void backoff.recordFailure(error);
     mirrored.notBefore = clock.monotonic() + backoff.delayForObject(error, mirrored.failures);
     if (error instanceof ApiError && [404, 409, 422].includes(error.status)) {
       // The object on the server differs from the known one: read it before the next try.
