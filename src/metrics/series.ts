@@ -86,7 +86,7 @@ const TABLE = {
   apiResult: ["counter", "kubernetes_client_request_result_total", "code method host component", "Responses of the API server"],
   apiLatency: ["long seconds", "kubernetes_client_request_latency_seconds", "verb url component", "Duration of a request to the API server, by URL without names of objects"],
   watches: ["gauge", "kubernetes_client_watches", "state", "Watches, by state: open, or broken and retried"],
-  statusWrites: ["counter", "status_writes_total", "kind result", "Writes of AddonModules and AddonOperators, by result: written or failed"],
+  statusWrites: ["counter", "status_writes_total", "kind result", "Writes of AddonModules, AddonOperators, ModuleSources, by result: written or failed"],
   watchErrors: ["counter", "kubernetes_client_watch_errors_total", "error_type", "Interrupted watches"],
   bindingMissing: ["counter", "binding_monitor_missing_total", "binding", "Problems with watches of bindings, such as a missing kind or permission"],
   sourceReady: ["gauge", "source_ready", "source", "1 for a ModuleSource if the operator has verified and stored all of its modules"],

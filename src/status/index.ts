@@ -12,6 +12,7 @@ export {
   type AddonObject,
   type Condition,
   type ModuleStatus,
+  type SourceStatus,
 } from "./models/kinds.ts";
 export {
   VALUES_LIMIT,

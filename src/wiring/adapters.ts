@@ -54,7 +54,8 @@ const QUEUE_FILE = "/tmp/addon-operator-queue";
 export class Adapters {
   readonly #base: Base;
   readonly #parts: AdapterParts;
-  readonly #statusMirror: StatusMirror;
+  /** Writes the statuses of all kinds. */
+  readonly statusMirror: StatusMirror;
   readonly #events: EventWriter;
   readonly #page: Page;
   /** Port of the HTTP server; 0 before `open`. */
@@ -73,7 +74,7 @@ export class Adapters {
     );
     const operatorName = settings.configMap;
     // Writes statuses, and reads what users and earlier processes have written into the resources: annotations, durations of runs.
-    this.#statusMirror = new StatusMirror({
+    this.statusMirror = new StatusMirror({
       ...base,
       operatorName,
       statusValues: settings.statusValues,
@@ -94,7 +95,7 @@ export class Adapters {
       ...base,
       operatorName,
       instance,
-      uidOf: (module) => this.#statusMirror.uidOf(module),
+      uidOf: (module) => this.statusMirror.uidOf(module),
     });
   }
 
@@ -149,14 +150,14 @@ export class Adapters {
   startStatusWrites(): void {
     const { hub } = this.#base;
     const { scope, state, queues } = this.#parts;
-    scope.addRelease(this.#statusMirror.watch(hub));
-    this.#statusMirror.followState(state, queues);
+    scope.addRelease(this.statusMirror.watch(hub));
+    this.statusMirror.followState(state, queues);
   }
 
   /** Updates statuses and page after a change of the queues that they display: on their own, they only follow changes of the state. */
   refresh(): void {
     const { state, queues } = this.#parts;
-    this.#statusMirror.update({ view: state.view, queues: queues.views() });
+    this.statusMirror.update({ view: state.view, queues: queues.views() });
     this.#page.notifyChange();
   }
 
@@ -168,7 +169,7 @@ export class Adapters {
 
   /** Number of statuses and Events that are not written yet. */
   countUnwritten(): number {
-    return this.#events.unwrittenCount + this.#statusMirror.unwritten();
+    return this.#events.unwrittenCount + this.statusMirror.unwritten();
   }
 
   /**
@@ -179,11 +180,11 @@ export class Adapters {
     if (isLeader) {
       const timeoutAbort = new AbortController();
       const timeout = sleep(this.#base.clock, LAST_WRITES_MS, timeoutAbort.signal);
-      const allWritten = this.#statusMirror.flush().then(() => this.#events.flush());
+      const allWritten = this.statusMirror.flush().then(() => this.#events.flush());
       await Promise.race([allWritten, timeout]);
       timeoutAbort.abort(); // Ends the timer.
     }
-    this.#statusMirror.close();
+    this.statusMirror.close();
     this.#events.close();
   }
 
@@ -202,7 +203,7 @@ export class Adapters {
       about: { version: VERSION, name: settings.configMap, namespace },
       snapshot: () => ({ view: state.view, queues: queues.views() }),
       statusValues: settings.statusValues,
-      statusOf: (module) => this.#statusMirror.statusOf(module),
+      statusOf: (module) => this.statusMirror.statusOf(module),
       originsOf: (section) => state.values.explainSection(section),
       runs: this.#base.runRing,
       diff: (module, redact) => this.#renderDiff(module, redact),

@@ -289,6 +289,7 @@ async function makeModuleSources(
       dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
       keysConfigMap: sourceKeysConfigMap(settings) ?? "",
       announce: (event) => adapters.announce(event),
+      statuses: adapters.statusMirror,
       getInstalledDigest: (module) => releases.observed.getArtifactDigest(module),
       hasRelease: (module) => releases.observed.ownership(module) === "ours",
     }),

@@ -11,9 +11,10 @@ import { Metrics } from "../../src/metrics/index.ts";
 import type { JsonObject, Tree } from "../../src/model/index.ts";
 import { ChartArchives, readTree, type RegistryModules } from "../../src/modules/index.ts";
 import { State } from "../../src/state/index.ts";
-import type { IModuleSource, OperatorEvent } from "../../src/status/index.ts";
+import { StatusMirror, type IModuleSource, type OperatorEvent } from "../../src/status/index.ts";
 import { ModuleSources } from "../../src/module-sources/index.ts";
 import { moduleDir, registryLab, tempDir, type Lab } from "../registry/artifact/lab.ts";
+import { QUIET_MIRROR } from "../status/views.ts";
 import { ManualClock } from "../support/clock.ts";
 import type { Switches } from "../support/registry.ts";
 import { RestlessApi } from "../support/restless-api.ts";
@@ -117,7 +118,7 @@ export async function sourcesLab(
   const api = new RestlessApi(roll, clock);
   api.put(KEYS, { data: { "ci.pub": lab.key.publicPem } });
   const dir = tempDir();
-  let running: ModuleSources | undefined;
+  let end = (): void => {};
   onTestFinished(() => it.stop());
   const it: SourcesLab = {
     lab,
@@ -146,33 +147,32 @@ export async function sourcesLab(
       it.state = new State({ clock });
       if (!it.isConverging) it.state.record("bootPhaseReached", "running");
       it.metrics = new Metrics("test_");
-      const made = buildModuleSources(it);
-      running = made;
+      const { sources, close } = buildModuleSources(it);
+      end = close;
       let isPrepared = false;
-      const prepared = made.prepare().finally(() => (isPrepared = true));
+      const prepared = sources.prepare().finally(() => (isPrepared = true));
       prepared.catch(() => {});
       await it.pass(1000, () => isPrepared);
       await prepared;
-      made.startLeading();
+      sources.startLeading();
     },
     async stop() {
-      if (running === undefined) return;
-      running.close();
+      end();
       // A process that ends leaves nothing that still writes.
       await it.pass(100);
     },
     async follow() {
       const own = { dir: tempDir(), registryModules: noRegistryModules() };
-      const made = buildModuleSources({ ...it, ...own });
-      onTestFinished(() => made.close());
+      const { sources, close } = buildModuleSources({ ...it, ...own });
+      onTestFinished(close);
       const prepare = async (): Promise<void> => {
         let isDone = false;
-        const prepared = made.prepare().finally(() => (isDone = true));
+        const prepared = sources.prepare().finally(() => (isDone = true));
         await it.pass(1000, () => isDone);
         await prepared;
       };
       await prepare();
-      made.startStandby();
+      sources.startStandby();
       return {
         content: (module) => contentIn(own.dir, module),
         unpacked: () => readdirSync(join(own.dir, "unpacked")).filter((name) => !name.startsWith(".")).length,
@@ -258,7 +258,7 @@ function readAll({ registryModules, modulesDirs }: SourcesLab, clock: ManualCloc
   });
 }
 
-function buildModuleSources(it: SourcesLab): ModuleSources {
+function buildModuleSources(it: SourcesLab): { sources: ModuleSources; close: () => void } {
   const { clock, api, dir, registryModules, events, releases, installed } = it;
   const client = withCrd(api.client, it);
   const logger = {
@@ -267,20 +267,20 @@ function buildModuleSources(it: SourcesLab): ModuleSources {
   };
   const failures = new Failures(logger);
   const archives = new ChartArchives(tempDir());
-  const shared = { globalHooksDir: undefined, unnumberedOrder: 1, strict: false, archives, clock };
-  return new ModuleSources({
-    client,
-    clock,
-    logger,
+  const files = { globalHooksDir: undefined, unnumberedOrder: 1, strict: false, archives, clock };
+  const shared = { client, clock, logger, namespace: "ops" };
+  const mirror = new StatusMirror({ ...shared, operatorName: "addon-operator", ...QUIET_MIRROR });
+  const sources = new ModuleSources({
+    ...shared,
     failures,
-    namespace: "ops",
     hub: new WatchHub({ client, clock, logger }),
     state: it.state,
     metrics: it.metrics,
     announce: (event) => void events.push(event),
+    statuses: mirror,
     env: {},
     registryModules,
-    readModulesDir: (modulesDir) => readTree({ ...shared, modulesDirs: [modulesDir] }),
+    readModulesDir: (modulesDir) => readTree({ ...files, modulesDirs: [modulesDir] }),
     loadHook: () => Promise.resolve({ hooks: [], warnings: [] }),
     renderChart: () => Promise.resolve(""),
     serverVersion: () => Promise.resolve("v1.35.0"),
@@ -294,6 +294,11 @@ function buildModuleSources(it: SourcesLab): ModuleSources {
     registryTimeoutMs: it.registryTimeoutMs,
     unsignedCharts: it.unsignedCharts,
   });
+  const close = (): void => {
+    sources.close();
+    mirror.close();
+  };
+  return { sources, close };
 }
 
 /** The CRD is no object of the server: a test makes and deletes it. */

@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../src/model/index.ts";
 import { ApiError, type ApiRequest, ConnectionError, type KubeClient } from "../../src/kube/index.ts";
-import type { AddonObject } from "../../src/status/index.ts";
+import type { AddonObject, IAddonModule, IAddonOperator } from "../../src/status/index.ts";
 import { StatusOracle } from "../support/kstatus.ts";
 import { withPatch } from "../support/object-server.ts";
 
@@ -35,12 +35,12 @@ export class FakeApi {
     return { json: async (request: ApiRequest) => this.#answer(request) } as unknown as KubeClient;
   }
 
-  module(name: string): AddonObject | undefined {
-    return this.objects.get(`addonmodules/${name}`);
+  module(name: string): IAddonModule | undefined {
+    return this.objects.get(`addonmodules/${name}`) as IAddonModule | undefined;
   }
 
-  operator(name = "addon-operator"): AddonObject | undefined {
-    return this.objects.get(`addonoperators/${name}`);
+  operator(name = "addon-operator"): IAddonOperator | undefined {
+    return this.objects.get(`addonoperators/${name}`) as IAddonOperator | undefined;
   }
 
   /** Someone else's change: `change` is merged into the object; a changed spec moves the generation. */

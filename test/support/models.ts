@@ -48,6 +48,7 @@ function createValidator(plural: string) {
 const VALIDATORS = {
   AddonModule: createValidator("addonmodules"),
   AddonOperator: createValidator("addonoperators"),
+  ModuleSource: createValidator("modulesources"),
 };
 
 /** Whether an object is of a kind of the operator. */

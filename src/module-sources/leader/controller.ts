@@ -1,6 +1,6 @@
 /**
  * What only the leader does for ModuleSources: it checks them in their intervals, records content that passes in the lock,
- * from which every process reads which content a module has, and writes their statuses.
+ * from which every process reads which content a module has, and publishes their statuses.
  */
 
 import { toStoredObject, ObjectStore, type StoredObject } from "../../kube/index.ts";
@@ -13,7 +13,7 @@ import { LockKeeper } from "../lock-keeper.ts";
 import type { SourceEntry } from "../source-list.ts";
 import { CHECK_RETRY, CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
 import { ApprovalObserver, getApproval, UpdateObserver } from "./update-progress.ts";
-import { StatusWriter } from "./status-writer.ts";
+import { StatusPublisher } from "./status-publisher.ts";
 
 /** Until the uid of the CRD is read again after an error. */
 const CRD_RETRY = { firstMs: 1000, maxMs: 300_000 };
@@ -40,7 +40,7 @@ export class SourceController {
   readonly #checks = new Map<string, CheckLoop>();
   readonly #sourceObjects = new ObjectStore<StoredObject>({ toStored: toStoredObject });
   readonly #subscriptions: { close(): void }[] = [];
-  readonly #statusWriter: StatusWriter;
+  readonly #statusPublisher: StatusPublisher;
   readonly #startedAt: number;
   readonly #reconcileLoop: Loop;
   readonly #crdLoop: Loop;
@@ -53,11 +53,7 @@ export class SourceController {
     const { options } = context;
     const { hub, namespace, clock } = options;
     this.#startedAt = clock.monotonic();
-    const runInBackground = (work: () => Promise<void>): void => this.#runInBackground(work);
-    this.#statusWriter = new StatusWriter(context, {
-      runInBackground,
-      getFindings: (name) => this.#checks.get(name)?.state.findings,
-    });
+    this.#statusPublisher = new StatusPublisher(context);
     this.#reconcileLoop = this.#createLoop(() => this.#reconcile(), RECONCILE_RETRY);
     this.#crdLoop = new Loop({
       clock,
@@ -75,6 +71,8 @@ export class SourceController {
     this.#subscriptions.push(
       this.#observeState(),
       this.#sourceObjects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
+      // Subscribes at the same time, so that both share the first list.
+      { close: options.statuses.watchSources(hub) },
       watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
       new LockKeeper(context),
     );
@@ -134,7 +132,6 @@ export class SourceController {
     this.#reconcileLoop.close();
     for (const subscription of this.#subscriptions) subscription.close();
     for (const { loop } of this.#checks.values()) loop.close();
-    this.#statusWriter.close();
   }
 
   /** Runs work that no caller awaits. An error of the work is reported, unless the controller was closed meanwhile. */
@@ -177,7 +174,7 @@ export class SourceController {
       token !== checkState.findings.handledToken &&
       token !== source.object.status?.lastHandledReconcileAt;
     if (isNew || isRequested) loop.trigger(isRequested ? 0 : this.#getStartDelay(source));
-    else this.#statusWriter.writeIfChanged(source.name);
+    else this.#statusPublisher.publish(source.name, checkState.findings);
   }
 
   /** Checks a source again whose modules have changed, although its spec has not: an older source that names one was deleted or edited. */
@@ -227,7 +224,7 @@ export class SourceController {
   /** Ends the checks, the pending status and the series of a ModuleSource that was deleted. */
   #forgetSource(name: string): void {
     this.#checks.get(name)?.loop.close();
-    this.#statusWriter.forgetSource(name);
+    this.#statusPublisher.forgetSource(name);
     this.#checks.delete(name);
     this.#context.options.metrics.dropSeries({ source: name });
   }
@@ -240,7 +237,9 @@ export class SourceController {
     // An error of this work must not end the checks.
     this.#runInBackground(async () => {
       await this.#context.publish();
-      this.#statusWriter.writeIfChanged(name);
+      // The source may have been created again meanwhile.
+      if (this.#checks.get(name)?.state === checkState)
+        this.#statusPublisher.publish(name, checkState.findings);
       this.#crdLoop.trigger();
       await this.#collectGarbage();
     });

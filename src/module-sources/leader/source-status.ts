@@ -3,17 +3,14 @@
  * has a row for each module that the source names. The lock entry of such a module may still belong to another source.
  */
 
-import { formatUtc, sameJson } from "../../lib/index.ts";
-import type { Json } from "../../model/index.ts";
+import { formatUtc } from "../../lib/index.ts";
 import { toStatusLine, omitUndefined, addTransitionTimes } from "../../status/index.ts";
-import type { IModuleSource, UntimedCondition } from "../../status/index.ts";
+import type { IModuleSource, SourceStatus, UntimedCondition } from "../../status/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import { allowsVersion, toApproval } from "./choose.ts";
 import type { LockedModules } from "../locked-modules.ts";
 import type { SourceEntry } from "../source-list.ts";
 import type { CheckFindings, LockEntry, ModuleError, ModuleRequest, PendingUpdate } from "../types.ts";
-
-type Status = NonNullable<IModuleSource["status"]>;
 
 /** An answer of a registry: `refused` is one for the credentials or the number of requests, and `none` includes 5xx. */
 export type RegistryAnswerKind = "answered" | "refused" | "none";
@@ -61,17 +58,13 @@ interface StatusInput {
 }
 
 /** Builds the status of a ModuleSource. Modules with an error come first. Pure. */
-export function buildStatus(facts: StatusInput): Status {
+export function buildStatus(facts: StatusInput): SourceStatus {
   const { source, findings, now } = facts;
-  const { object, spec } = source;
-  const names = [...(spec?.modules.keys() ?? [])];
+  const names = [...(source.spec?.modules.keys() ?? [])];
   const rows = names.map((name) => buildModuleRow(name, facts));
   const readyCount = rows.filter(({ error }) => error === undefined).length;
-  const { generation = 0 } = object.metadata;
-  const conditions = addTransitionTimes(buildConditions(facts, rows), object.status?.conditions, now);
   const { lastCheck, nextCheck, handledToken } = findings;
   return {
-    observedGeneration: generation,
     summary: `${readyCount}/${names.length}`,
     waiting: rows.filter(({ next }) => next !== undefined).length,
     ...omitUndefined({
@@ -80,16 +73,11 @@ export function buildStatus(facts: StatusInput): Status {
       lastHandledReconcileAt: handledToken,
     }),
     modules: rows.toSorted((a, b) => Number(b.error !== undefined) - Number(a.error !== undefined)),
-    conditions: conditions.map((condition) => ({ ...condition, observedGeneration: generation })),
+    conditions: addTransitionTimes(buildConditions(facts, rows), [], now),
   };
 }
 
-/** Whether two statuses are equal, including the transition times of their conditions. */
-export function isSameStatus(a: Status | undefined, b: Status): boolean {
-  return a !== undefined && sameJson(a as unknown as Json, b as unknown as Json);
-}
-
-type ModuleRow = NonNullable<Status["modules"]>[number];
+type ModuleRow = NonNullable<SourceStatus["modules"]>[number];
 
 /**
  * Builds the row of one module: the content that is locked for this source, its error, and its pending update. Before a

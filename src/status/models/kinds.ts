@@ -4,8 +4,9 @@ import type { Resource } from "../../kube/index.ts";
 import { lineWithCommand, redactText } from "../../lib/index.ts";
 import type { IAddonModule } from "./addon-module.ts";
 import type { IAddonOperator } from "./addon-operator.ts";
+import type { IModuleSource } from "./module-source.ts";
 
-/** API version of both kinds. */
+/** API version of all kinds. */
 export const API_VERSION = "addon-operator.io/v1alpha1";
 const common = {
   group: "addon-operator.io",
@@ -21,11 +22,12 @@ export const ADDON_OPERATORS: Resource = { ...common, plural: "addonoperators", 
 /** The resource of ModuleSources, known without discovery. */
 export const MODULE_SOURCES: Resource = { ...common, plural: "modulesources", kind: "ModuleSource" };
 
-/** Either kind of the operator's own objects. */
-export type AddonObject = IAddonModule | IAddonOperator;
+/** An object of which the operator writes the status. */
+export type AddonObject = IAddonModule | IAddonOperator | IModuleSource;
 
 type ModuleFields = NonNullable<IAddonModule["status"]>;
 type OperatorFields = NonNullable<IAddonOperator["status"]>;
+type SourceFields = NonNullable<IModuleSource["status"]>;
 
 type ConditionType =
   | "Ready"
@@ -65,6 +67,7 @@ export type ReleaseStatus = NonNullable<ModuleFields["release"]>;
 /** `status.state` of the AddonOperator. */
 export type OperatorStateName = NonNullable<OperatorFields["state"]>;
 export type OperatorStatus = Unstamped<OperatorFields>;
+export type SourceStatus = Unstamped<SourceFields>;
 export type ModuleCounts = Required<NonNullable<OperatorFields["modules"]>>;
 export type ConvergeStatus = NonNullable<OperatorFields["converge"]>;
 

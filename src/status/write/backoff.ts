@@ -87,10 +87,8 @@ export class WriteBackoff {
 /** Says why statuses are not written, and the remedy if it is known. */
 function describeFailure(error: unknown): string {
   if (!(error instanceof ApiError)) return "Status is not written: the API server does not answer";
-  if (error.status === 404)
-    return "Status is not written: install the CRDs addonmodules and addonoperators of addon-operator.io";
-  if (error.status === 403)
-    return "Status is not written: grant get, list, create, patch and delete on addonmodules and addonoperators";
+  if (error.status === 404) return "Status is not written: install the CRDs of addon-operator.io";
+  if (error.status === 403) return "Status is not written: grant the permission that the error names";
   return "Status is not written: the API server reports errors";
 }
 

@@ -1,5 +1,5 @@
 /**
- * A *mirrored object* is an AddonModule or the AddonOperator with its wanted content, its content on the server as last seen (the
+ * A *mirrored object* is an AddonModule, the AddonOperator or a ModuleSource with its wanted content, its content on the server as last seen (the
  * *live object*), and the state of its writes. Functions here find the next write that makes both equal. *Marks* are the labels and
  * the owner by which an operator recognizes its AddonModules: several operators may share a namespace.
  */
@@ -8,7 +8,7 @@ import { RELEASE_LABELS } from "../../helm/index.ts";
 import { type Clock, sameJson } from "../../lib/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
-import type { AddonObject, ModuleSpec, ModuleStatus, OperatorStatus } from "../models/kinds.ts";
+import type { AddonObject, ModuleSpec, ModuleStatus, OperatorStatus, SourceStatus } from "../models/kinds.ts";
 import type { ModuleProjection } from "../project/module-status.ts";
 import type { Projection } from "../project/projector.ts";
 import { withGeneration, type StoredAddonObject } from "./stored-object.ts";
@@ -29,20 +29,27 @@ export interface ObjectId {
   readonly name: string;
 }
 
-/** One AddonModule, or the AddonOperator. */
+type Status = ModuleStatus | OperatorStatus | SourceStatus;
+
+/** Which version of a ModuleSource a status describes. */
+export type SourceVersion = Pick<StoredAddonObject, "uid" | "generation">;
+
+/** One AddonModule, the AddonOperator, or one ModuleSource. */
 export class MirroredObject {
   readonly id: ObjectId;
   /** The module's wanted content; undefined for the operator's object and for modules that are deleted. */
   wantedSpec: ModuleSpec | undefined;
   /** The wanted status; undefined = none (yet). */
-  wantedStatus: ModuleStatus | OperatorStatus | undefined;
+  wantedStatus: Status | undefined;
   /** The status that was last written, before it got its generation. */
-  lastWrittenStatus: ModuleStatus | OperatorStatus | undefined;
+  lastWrittenStatus: Status | undefined;
   liveObject: StoredAddonObject | undefined;
   /** Annotations to remove while they have these values: confirmations that have ended. */
   endedConfirmations: Readonly<Record<string, string>> = NO_CONFIRMATIONS;
   /** The generation for `observedGeneration`; undefined = the newest. */
   acknowledgedGeneration: number | undefined;
+  /** The uid of the ModuleSource that the wanted status describes: a user may create it again. */
+  describedUid: string | undefined;
   lastWriteAt = -Infinity;
   /** From this time of the monotonic clock on, the wanted texts count as stable. */
   textIsStableAt = -Infinity;
@@ -83,8 +90,10 @@ export function findNextStep(mirrored: MirroredObject, marks: OwnerMarks): NextS
   }
   // Nothing is projected yet.
   if (wantedStatus === undefined) return "none";
+  // A ModuleSource is of a user: only its status is written.
+  if (mirrored.id.kind === "ModuleSource" && liveObject?.uid !== mirrored.describedUid) return "none";
   if (liveObject === undefined) return "create";
-  // The operator does not write the spec of the AddonOperator.
+  // The operator does not write the specs of the other kinds.
   if (mirrored.id.kind === "AddonModule" && !hasWantedMetadataAndSpec(liveObject, mirrored, marks))
     return "patch";
   return sameJson(liveObject.status, buildWantedStatus(mirrored, liveObject)) ? "none" : "status";
@@ -172,10 +181,11 @@ function withoutText(status: ModuleStatus): Json {
   return { ...otherFields, conditions: withoutMessages } as unknown as Json;
 }
 
-/** All mirrored objects: the AddonOperator and the AddonModules of one operator. */
+/** All mirrored objects: the AddonOperator and the AddonModules of one operator, and the ModuleSources. */
 export class MirroredObjects {
   readonly operator: MirroredObject;
   readonly modules = new Map<string, MirroredObject>();
+  readonly sources = new Map<string, MirroredObject>();
   readonly #clock: Clock;
   #discoveryWaitEndsAt: number | undefined;
 
@@ -184,20 +194,30 @@ export class MirroredObjects {
     this.#clock = clock;
   }
 
-  /** The mirrored object with this id; that of a module is created at first use. */
+  /** The mirrored object with this id; that of a module or source is created at first use. */
   getOrCreate(id: ObjectId): MirroredObject {
     if (id.kind === "AddonOperator") return this.operator;
-    const mirrored = this.modules.get(id.name) ?? new MirroredObject(id);
-    this.modules.set(id.name, mirrored);
+    const objects = id.kind === "AddonModule" ? this.modules : this.sources;
+    const mirrored = objects.get(id.name) ?? new MirroredObject(id);
+    objects.set(id.name, mirrored);
     return mirrored;
   }
 
   /** All mirrored objects, the AddonOperator first: modules carry a reference to it. */
   listObjects(): MirroredObject[] {
-    return [this.operator, ...this.modules.values()];
+    return [this.operator, ...this.modules.values(), ...this.sources.values()];
   }
 
-  /** Sets the wanted content of all objects, but only of the AddonOperator before the modules are loaded. Returns the objects that may need a write. */
+  /** Sets the wanted status of a ModuleSource. Returns its mirrored object. */
+  setWantedSource(name: string, { uid, generation }: SourceVersion, status: SourceStatus): MirroredObject {
+    const mirrored = this.getOrCreate({ kind: "ModuleSource", name });
+    mirrored.wantedStatus = status;
+    mirrored.describedUid = uid;
+    mirrored.acknowledgedGeneration = generation;
+    return mirrored;
+  }
+
+  /** Sets the wanted content of the operator and of modules, but only of the AddonOperator before the modules are loaded. Returns the objects that may need a write. */
   setWanted(projection: Projection, view: View): MirroredObject[] {
     const changed = [this.operator];
     this.operator.wantedStatus = projection.operatorStatus;

@@ -1,4 +1,4 @@
-/** The AddonModules and the AddonOperator on the server: reads, writes and watches them, and caches their newest version. */
+/** The AddonModules, the AddonOperator and the ModuleSources on the server: reads, writes and watches them, and caches their newest version. */
 
 import { helmMetadata } from "../../helm/index.ts";
 import {
@@ -22,7 +22,13 @@ import {
 } from "../../kube/index.ts";
 import { AddonModule } from "../models/addon-module.ts";
 import { AddonOperator } from "../models/addon-operator.ts";
-import { ADDON_MODULES, ADDON_OPERATORS, API_VERSION, type AddonObject } from "../models/kinds.ts";
+import {
+  ADDON_MODULES,
+  ADDON_OPERATORS,
+  API_VERSION,
+  MODULE_SOURCES,
+  type AddonObject,
+} from "../models/kinds.ts";
 import { findAnnotationsToRemove, buildWantedStatus } from "./mirrored.ts";
 import type { ObjectId, MirroredObject, OwnerMarks, WriteStep } from "./mirrored.ts";
 import { toStoredAddonObject, updateStoredObject, type StoredAddonObject } from "./stored-object.ts";
@@ -43,14 +49,18 @@ export interface StatusApi {
   readonly signal: AbortSignal;
 }
 
-const RESOURCES = { AddonModule: ADDON_MODULES, AddonOperator: ADDON_OPERATORS };
-/** The AddonOperator first: modules carry a reference to it. */
-const KINDS = ["AddonOperator", "AddonModule"] as const;
+const RESOURCES = {
+  AddonModule: ADDON_MODULES,
+  AddonOperator: ADDON_OPERATORS,
+  ModuleSource: MODULE_SOURCES,
+};
+/** The kinds that the operator creates. The AddonOperator first: modules carry a reference to it. */
+const OWN_KINDS = ["AddonOperator", "AddonModule"] as const;
 /** Limit of one read or write of one object. */
 const CALL_TIMEOUT_MS = 10_000;
 const LIST_TIMEOUT_MS = 30_000;
 
-/** The AddonModules of the namespace, and the AddonOperator of this operator. Reads and writes throw API errors. */
+/** The AddonModules and ModuleSources of the namespace, and the AddonOperator of this operator. Reads and writes throw API errors. */
 export class OwnObjects {
   readonly #api: StatusApi;
   readonly #stores: Readonly<Record<ObjectId["kind"], ObjectStore<StoredAddonObject>>>;
@@ -70,6 +80,7 @@ export class OwnObjects {
     this.#stores = {
       AddonOperator: new ObjectStore({ toStored }),
       AddonModule: new ObjectStore({ toStored }),
+      ModuleSource: new ObjectStore({ toStored }),
     };
   }
 
@@ -78,20 +89,10 @@ export class OwnObjects {
     return this.#stores[id.kind].get(this.#storeKey(id));
   }
 
-  /** The cached objects, the AddonOperator first. */
-  listObjects(): [id: ObjectId, object: StoredAddonObject][] {
-    return KINDS.flatMap((kind) =>
-      [...this.#stores[kind].entries()].map(([key, object]): [ObjectId, StoredAddonObject] => [
-        { kind, name: splitKey(key).name },
-        object,
-      ]),
-    );
-  }
-
-  /** Reads all objects from the server into the cache. Throws an ApiError 404 if a CRD is missing. */
-  async loadObjects(): Promise<void> {
+  /** Reads all objects of the kinds that the operator creates from the server into the cache, and returns them. Throws an ApiError 404 if a CRD is missing. */
+  async loadObjects(): Promise<[id: ObjectId, object: StoredAddonObject][]> {
     const { client, namespace, signal } = this.#api;
-    for (const kind of KINDS) {
+    for (const kind of OWN_KINDS) {
       const path = pathOf(RESOURCES[kind], { namespace });
       await this.#stores[kind].fetchList(async () => {
         const request = { path, signal, timeoutMs: LIST_TIMEOUT_MS };
@@ -101,17 +102,24 @@ export class OwnObjects {
         return { items, resourceVersion: list.metadata?.resourceVersion ?? "" };
       });
     }
+    return OWN_KINDS.flatMap((kind) =>
+      [...this.#stores[kind].entries()].map(([key, object]): [ObjectId, StoredAddonObject] => [
+        { kind, name: splitKey(key).name },
+        object,
+      ]),
+    );
   }
 
   /**
-   * Watches the objects, and calls `onChange` for each changed or deleted (`undefined`) object. Returns a function that ends the watches.
+   * Watches the objects of these kinds, and calls `onChange` for each changed or deleted (`undefined`) object. Returns a function that ends the watches.
    */
   watchObjects(
     hub: Pick<WatchHub, "subscribe">,
     onChange: (id: ObjectId, now: StoredAddonObject | undefined) => void,
+    kinds: readonly ObjectId["kind"][] = OWN_KINDS,
   ): () => void {
     const { namespace } = this.#api;
-    const subscriptions = KINDS.map((kind) =>
+    const subscriptions = kinds.map((kind) =>
       this.#stores[kind].watch(
         hub,
         { resource: RESOURCES[kind], namespace },

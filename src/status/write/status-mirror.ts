@@ -1,6 +1,7 @@
 /**
  * Writes the state of the operator into the status of the AddonOperator and of its AddonModules. A *projection* computes the wanted
- * content of all of them from the state; a `Writer` then writes those that differ from the server.
+ * content of all of them from the state; a `Writer` then writes those that differ from the server. It also writes the statuses of
+ * ModuleSources, which the controller of the sources computes.
  */
 
 import { Timers, oneLine } from "../../lib/index.ts";
@@ -8,12 +9,12 @@ import type { WatchHub } from "../../kube/index.ts";
 import { asString } from "../../model/index.ts";
 import { Loop, Pacer } from "../../runtime/index.ts";
 import type { State, View } from "../../state/index.ts";
-import { MirroredObjects, type MirroredObject } from "./mirrored.ts";
+import { MirroredObjects, type MirroredObject, type ObjectId, type SourceVersion } from "./mirrored.ts";
 import { OwnObjects } from "./own-objects.ts";
 import type { StoredAddonObject } from "./stored-object.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
-import type { ModuleStatus } from "../models/kinds.ts";
+import type { ModuleStatus, SourceStatus } from "../models/kinds.ts";
 import type { MirrorOptions } from "./mirror-options.ts";
 import { Writer } from "./writer.ts";
 import { type StateSnapshot } from "../explain/blockers.ts";
@@ -122,8 +123,23 @@ export class StatusMirror {
       if (this.#isClosed) return;
       const mirrored = this.#mirrored.getOrCreate(id);
       if (now !== undefined) this.#reportAnnotations(mirrored, now);
-      this.#recordWatchedObject(mirrored);
+      if (this.#isLoaded) this.#recordWatchedObject(mirrored);
     });
+  }
+
+  /** Watches the ModuleSources and reverts manual edits of their statuses. Returns a function that ends the watch. */
+  watchSources(hub: Pick<WatchHub, "subscribe">): () => void {
+    const onChange = (id: ObjectId, now: StoredAddonObject | undefined): void => {
+      if (this.#isClosed) return;
+      this.#recordWatchedObject(this.#mirrored.getOrCreate(id));
+      if (now === undefined) this.#mirrored.sources.delete(id.name);
+    };
+    return this.#objects.watchObjects(hub, onChange, ["ModuleSource"]);
+  }
+
+  /** Sets the status of a ModuleSource, which describes this version of the source. Writes it if it differs. */
+  setSourceStatus(name: string, version: SourceVersion, status: SourceStatus): void {
+    this.#writer.scheduleWrite(this.#mirrored.setWantedSource(name, version, status));
   }
 
   /** uid of a module's object, or of the AddonOperator; undefined while there is none. */
@@ -181,8 +197,7 @@ export class StatusMirror {
     if (this.#isLoaded) return;
     const pauseMs = this.#backoff.pausedUntil - this.#options.clock.monotonic();
     if (pauseMs > 0) return pauseMs;
-    await this.#objects.loadObjects();
-    for (const [id, live] of this.#objects.listObjects())
+    for (const [id, live] of await this.#objects.loadObjects())
       this.#recordObjectAtStart(this.#mirrored.getOrCreate(id), live);
     this.#isLoaded = true;
     this.#backoff.recordSuccess();
@@ -202,19 +217,22 @@ export class StatusMirror {
 
   /**
    * Records the cached object after a watch event, and schedules a write if it differs from the wanted content. Does nothing
-   * before the first list and during a write: the writer calls it again when the write has ended.
+   * during a write: the writer calls it again when the write has ended.
    */
   #recordWatchedObject(mirrored: MirroredObject): void {
     const live = this.#objects.get(mirrored.id);
-    if (!this.#isLoaded || mirrored.isBeingWritten || live === mirrored.liveObject) return;
+    if (mirrored.isBeingWritten || live === mirrored.liveObject) return;
     this.#recordLiveObject(mirrored, live);
     // A user may have created the object of a module that does not exist: the next projection finds out and removes it.
-    if (mirrored.wantedStatus === undefined && !mirrored.isModuleDeleted) this.#pacer.trigger();
+    const isUnknownModule = mirrored.id.kind === "AddonModule" && mirrored.wantedStatus === undefined;
+    if (isUnknownModule && !mirrored.isModuleDeleted) this.#pacer.trigger();
     this.#writer.scheduleWrite(mirrored);
   }
 
   /** Reports the annotations of an object, by which users request runs and confirm removals. */
   #reportAnnotations({ id }: MirroredObject, { annotations, status }: StoredAddonObject): void {
+    // The controller of the sources reads theirs.
+    if (id.kind === "ModuleSource") return;
     const module = id.kind === "AddonModule" ? id.name : undefined;
     this.#options.onAnnotations(module, annotations, asString(status?.["lastHandledReconcileAt"]));
   }

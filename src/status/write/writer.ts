@@ -1,4 +1,4 @@
-/** Writes the wanted content of mirrored objects (AddonModules and the AddonOperator) with limits on rate and concurrency. */
+/** Writes the wanted content of mirrored objects with limits on rate and concurrency. It is the only writer of statuses. */
 
 import PQueue from "p-queue";
 
@@ -123,7 +123,7 @@ export class Writer {
    * for a new module's object while the uid of the AddonOperator, its owner, is unknown.
    */
   #findNextStep(mirrored: MirroredObject): NextStep {
-    const isModule = mirrored !== this.#objects.operator;
+    const isModule = mirrored.id.kind === "AddonModule";
     const { liveObject } = mirrored;
     if (isModule && liveObject !== undefined && isManagedByOtherOperator(liveObject, this.#marks)) {
       // Two operators in one namespace may have modules of the same name.

@@ -5,7 +5,10 @@ import type { Module, Tree } from "../../../src/model/index.ts";
 import { State } from "../../../src/state/index.ts";
 import type { LockEntry, ModuleError, PendingUpdate } from "../../../src/module-sources/types.ts";
 import type { SourcesContext } from "../../../src/module-sources/context.ts";
-import { PendingUpdateRecorder, toWaitingUpdate } from "../../../src/module-sources/leader/status-writer.ts";
+import {
+  PendingUpdateRecorder,
+  toWaitingUpdate,
+} from "../../../src/module-sources/leader/status-publisher.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 
 const digest = (digit: string): string => `sha256:${digit.repeat(64)}`;

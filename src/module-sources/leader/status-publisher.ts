@@ -1,79 +1,51 @@
 /**
- * Writes the statuses of ModuleSources, and records in the state and in metrics which newer content is not used yet. Findings
- * are the errors and pending updates, by module, that the last check of a source has found.
+ * Publishes what checks have found about ModuleSources: in their statuses, in the state and in metrics. Findings are the errors and
+ * pending updates, by module, that the last check of a source has found.
  */
 
 import { isDeepStrictEqual } from "node:util";
 
-import { jsonPatch } from "../../kube/index.ts";
-import { oneLine, Timers } from "../../lib/index.ts";
 import type { UpdateWait, WaitingUpdate } from "../../model/index.ts";
-import {
-  describeSourceProblem,
-  MODULE_SOURCES,
-  toStatusLine,
-  type IModuleSource,
-} from "../../status/index.ts";
+import { describeSourceProblem, toStatusLine } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
-import type { SourceEntry } from "../source-list.ts";
 import type { LockEntry, ModuleError, PendingUpdate } from "../types.ts";
-import { buildStatus, describePendingUpdate, isSameStatus, type SourceFindings } from "./source-status.ts";
+import { buildStatus, describePendingUpdate, type SourceFindings } from "./source-status.ts";
 
-const RETRY_MS = 10_000;
-
-interface StatusWriterPorts {
-  readonly getFindings: (source: string) => SourceFindings | undefined;
-  /** Does work in the background, and reports its errors. */
-  readonly runInBackground: (work: () => Promise<void>) => void;
-}
-
-/** Writes the status of a source when it differs from the one in the cluster, and records its pending updates and metrics. */
-export class StatusWriter {
+/** Publishes the status of a source, its pending updates and its metrics. */
+export class StatusPublisher {
   readonly #context: SourcesContext;
-  readonly #ports: StatusWriterPorts;
-  readonly #retries: Timers<string>;
   readonly #pendingUpdates: PendingUpdateRecorder;
   /** Sources that have a series for their last check. */
   readonly #sourcesWithSeries = new Set<string>();
   /** What is wrong with sources, by name. */
   readonly #problems = new Map<string, string>();
-  #closed = false;
 
-  constructor(context: SourcesContext, ports: StatusWriterPorts) {
+  constructor(context: SourcesContext) {
     this.#context = context;
-    this.#ports = ports;
-    this.#retries = new Timers(context.options.clock);
     this.#pendingUpdates = new PendingUpdateRecorder(context);
   }
 
-  close(): void {
-    this.#closed = true;
-    this.#retries.close();
-  }
-
-  /** Cancels the retry and clears the pending updates of a source that was deleted. */
+  /** Clears the problem and the pending updates of a source that was deleted. */
   forgetSource(name: string): void {
-    this.#retries.cancel(name);
     this.#recordProblem(name, undefined);
     this.#sourcesWithSeries.delete(name);
     this.#pendingUpdates.recordFindings(name, new Map(), undefined);
   }
 
-  /** Builds the status of a checked source and writes it if it has changed. Also records its metrics and pending updates. */
-  writeIfChanged(name: string): void {
+  /** Builds the status of a source from the findings of its last check, and publishes both. */
+  publish(name: string, findings: SourceFindings): void {
     const { options, lockedModules, sources } = this.#context;
-    const findings = this.#ports.getFindings(name);
     const source = sources.get(name);
-    if (findings === undefined || source === undefined || this.#closed) return;
-    const { clock, namespace, metrics } = options;
+    if (source === undefined) return;
+    const { clock, namespace, metrics, statuses } = options;
     const status = buildStatus({ source, lockedModules, findings, now: clock.now(), namespace });
-    const ready = status.conditions?.find(({ type }) => type === "Ready")?.status;
+    const ready = status.conditions.find(({ type }) => type === "Ready")?.status;
     metrics.set("sourceReady", { source: name }, ready === "True" ? 1 : 0);
     this.#recordFirstFailure(name, findings);
     this.#pendingUpdates.recordFindings(name, findings.pendingUpdates, findings.errors);
     this.#recordProblem(name, describeSourceProblem({ ...source.object, status }));
-    if (isSameStatus(source.object.status, status)) return;
-    this.#ports.runInBackground(() => this.#patchStatus(source, status));
+    const { uid = "", generation = 1 } = source.object.metadata;
+    statuses.setSourceStatus(name, { uid, generation }, status);
   }
 
   /** Records in the state what is wrong with a source; undefined: nothing is. */
@@ -93,21 +65,6 @@ export class StatusWriter {
     if (!this.#sourcesWithSeries.has(name) && isFailed)
       metrics.set("sourceLastSuccess", { source: name }, clock.now() / 1000);
     this.#sourcesWithSeries.add(name);
-  }
-
-  /** Writes a status, unless the object was created again meanwhile (its uid). Tries again later after an error. */
-  async #patchStatus({ name, object }: SourceEntry, status: IModuleSource["status"]): Promise<void> {
-    const { client, namespace, logger } = this.#context.options;
-    const body = [
-      { op: "test", path: "/metadata/uid", value: object.metadata.uid },
-      { op: "add", path: "/status", value: status },
-    ];
-    try {
-      await jsonPatch(client, { resource: MODULE_SOURCES, namespace, name, subresource: "status" }, { body });
-    } catch (error) {
-      logger.debug("The status of a ModuleSource cannot be written", { source: name, error: oneLine(error) });
-      this.#retries.set(name, RETRY_MS, () => this.writeIfChanged(name));
-    }
   }
 }
 
