@@ -42,9 +42,22 @@ function formatDigest(sha256: string): string {
 
 /** The SHA-256 of the paths and bytes of files in hex, to detect a changed, added or renamed file. */
 export function hashFiles(contents: Iterable<readonly [rel: string, bytes: Uint8Array]>): string {
-  const sha256 = createHash("sha256");
-  for (const [rel, bytes] of contents) sha256.update(`${rel}\0${bytes.length}\0`).update(bytes);
-  return sha256.digest("hex");
+  const hash = new FilesHash();
+  for (const [rel, bytes] of contents) hash.add(rel, bytes);
+  return hash.digest();
+}
+
+/** As `hashFiles`, for files that are read one after another. */
+export class FilesHash {
+  readonly #sha256 = createHash("sha256");
+
+  add(rel: string, bytes: Uint8Array): void {
+    this.#sha256.update(`${rel}\0${bytes.length}\0`).update(bytes);
+  }
+
+  digest(): string {
+    return this.#sha256.digest("hex");
+  }
 }
 
 /** The digest of a JSON value; independent of the order of object keys. */

@@ -1,10 +1,5 @@
 export { ChartArchives } from "./chart/archives.ts";
-export {
-  listChartFiles,
-  listChartFilesInSlices,
-  readHelmIgnore,
-  type ChartFile,
-} from "./chart/chart-files.ts";
+export { listChartFiles, listChartFilesInSlices, type ChartFile } from "./chart/chart-files.ts";
 export { locateChart, openChart, readChartWord, readChartYaml } from "./chart/find-chart.ts";
 export type { LocatedChart } from "./chart/find-chart.ts";
 export {
@@ -21,8 +16,15 @@ export { warningToProblem, collectProblems, reportTree } from "./tree-problems.t
 export { resolveDirectories } from "./directories.ts";
 export { findHookFiles } from "./read/listing.ts";
 export { readTree } from "./read/read-tree.ts";
-export { hashModuleFiles } from "./read/refresh-module.ts";
+export {
+  CONTENT_LIMITS,
+  digestContent,
+  hashModuleFiles,
+  listEntries,
+  type ContentDigests,
+  type ContentLimits,
+} from "./read/content.ts";
 export { TreeReader } from "./tree-reader.ts";
 export { isConfirmedMissing, type RegistryModules } from "./read/reading.ts";
-export { encodingProblem, MOST_BYTES, MOST_ENTRIES, refuseLinksOutside, stat } from "./read/files.ts";
-export { Fingerprint, toFoundFile } from "./read/fingerprint.ts";
+export { encodingProblem, identifyFile, refuseLinksOutside, stat } from "./read/files.ts";
+export { Fingerprint } from "./read/fingerprint.ts";

@@ -3,7 +3,6 @@ export { WatchedConfig } from "./config/watched-config.ts";
 export { WatchedReleases } from "./releases/watched-releases.ts";
 export { WatchedFiles } from "./files/watched-files.ts";
 export type { TriggerReport, WatchHealth } from "./report.ts";
-export type { ScanLimits } from "./files/scan.ts";
 export { INVALID_TOKEN_MESSAGE, isRequestToken, Annotations } from "./annotations.ts";
 export { findStoredOverlay } from "./config/overlay.ts";
 export { KindWatches } from "./releases/kind-watches.ts";

@@ -4,14 +4,12 @@
  * memory of the last read, its `after` the memory for the next one.
  */
 
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join, sep } from "node:path";
 
-import { attempt, hashFiles, readRegularFile } from "../../lib/index.ts";
+import { attempt } from "../../lib/index.ts";
 import type { Module, Tree } from "../../model/index.ts";
-import { listChartFiles } from "../chart/chart-files.ts";
 import { stat } from "./files.ts";
-import { toFoundFile } from "./fingerprint.ts";
 import { listedPaths, listModule, type Listing } from "./listing.ts";
 import { readModule, registryOrigin, toProblems, unreadableModule } from "./read-module.ts";
 import type { ModuleCandidate } from "./read-module.ts";
@@ -187,40 +185,4 @@ async function rereadOrKeep(reading: Reading, module: Module): Promise<Module> {
   if (stat(dir) !== undefined) return refreshModule(reading, { name, order, dir, common });
   const remembered = reading.before.modules.get(name);
   return (remembered && keepUntilConfirmedMissing(reading, remembered)) ?? module;
-}
-
-/**
- * Digest of all files of modules, by which a converge notices that hooks have written into the directories. A module
- * with an unreadable file counts as one empty file.
- */
-export function hashModuleFiles(modules: readonly Module[]): string {
-  return hashFiles(modules.flatMap(readFiles));
-}
-
-/** A larger file counts with its times and size, so that it does not exhaust the memory. */
-const MAX_HASHED_BYTES = 16 * 1024 * 1024;
-
-/** The content of a file, or the signature of one that is too large to read. Throws the file system's error. */
-function readOrStamp(path: string): Uint8Array {
-  const stats = statSync(path);
-  return stats.size > MAX_HASHED_BYTES
-    ? Buffer.from(toFoundFile(path, stats).signature)
-    : readRegularFile(path);
-}
-
-/** Paths and contents of all files of a module and its chart; the name and no content if one of them cannot be read. */
-function readFiles({ name, dir, chart, chartDir }: Module): (readonly [string, Uint8Array])[] {
-  try {
-    const { files, hooks } = listModule(dir);
-    // `templates` is a directory, whose files are in `chartFiles`.
-    const moduleFiles = [...files, ...hooks].filter(([rel]) => rel !== "templates");
-    const chartFiles = chart === "none" ? [] : listChartFiles(chartDir, chart === "synthetic");
-    const paths = new Set([
-      ...moduleFiles.map(([, file]) => file.path),
-      ...chartFiles.map(({ path }) => path),
-    ]);
-    return [...paths].map((path) => [path, readOrStamp(path)] as const);
-  } catch {
-    return [[name, new Uint8Array()]];
-  }
 }

@@ -6,12 +6,12 @@
 import { watch } from "node:fs";
 
 import { Timers, type Clock, type Failures, type Logger } from "../../lib/index.ts";
+import { CONTENT_LIMITS, type ContentDigests, type ContentLimits } from "../../modules/index.ts";
 import { Loop } from "../../runtime/index.ts";
 import type { State } from "../../state/index.ts";
 import type { TriggerReport } from "../report.ts";
 import { DirWatches, type WatchDirectory } from "./dir-watches.ts";
-import { scan, SCAN_LIMITS } from "./scan.ts";
-import type { ScanLimits, SourceDirs, EntryDigests, DigestsByEntry } from "./scan.ts";
+import { scan, type DigestsByEntry, type SourceDirs } from "./scan.ts";
 
 /** Least time between two polls, where the kernel has no watches left. */
 const POLL_MS = 2000;
@@ -26,7 +26,7 @@ interface WatchedFilesOptions {
   readonly failures: Failures;
   readonly report: Pick<TriggerReport, "dirsScanned">;
   readonly watch?: WatchDirectory;
-  readonly limits?: ScanLimits;
+  readonly limits?: ContentLimits;
 }
 
 /**
@@ -170,7 +170,7 @@ export class WatchedFiles {
 
   /** Scans the stale entries, opens kernel watches of the directories that it finds, and closes those of directories that are deleted. */
   async #scan(isStale: (entry: string) => boolean): Promise<DigestsByEntry> {
-    const { dirs, report, limits = SCAN_LIMITS } = this.#options;
+    const { dirs, report, limits = CONTENT_LIMITS } = this.#options;
     const before = this.#reportedDigests;
     this.#watches.startScan();
     const current = await scan({
@@ -198,7 +198,7 @@ export class WatchedFiles {
   #warnTooLarge(entry: string): void {
     if (this.#warnedEntries.has(entry)) return;
     this.#warnedEntries.add(entry);
-    const { entries } = this.#options.limits ?? SCAN_LIMITS;
+    const { entries } = this.#options.limits ?? CONTENT_LIMITS;
     const remedy = "remove the link that leads to them, or name it in .helmignore";
     const message = `The directory contains more than ${entries} files and directories; changes of the deepest ones are not detected`;
     this.#options.logger.warn(message, { directory: entry, remedy });
@@ -218,7 +218,7 @@ export class WatchedFiles {
 function findChangedEntries(
   before: DigestsByEntry,
   current: DigestsByEntry,
-  by: keyof EntryDigests = "stamps",
+  by: keyof ContentDigests = "stamps",
 ): string[] {
   const entries = new Set([...before.keys(), ...current.keys()]);
   return [...entries].filter((entry) => before.get(entry)?.[by] !== current.get(entry)?.[by]);
@@ -240,7 +240,10 @@ function keepPrevious(
 }
 
 /** Whether a change affects neither discovery nor other modules. */
-function concernsModuleOnly(before: EntryDigests | undefined, current: EntryDigests | undefined): boolean {
+function concernsModuleOnly(
+  before: ContentDigests | undefined,
+  current: ContentDigests | undefined,
+): boolean {
   return before !== undefined && current !== undefined && before.discoveryInputs === current.discoveryInputs;
 }
 

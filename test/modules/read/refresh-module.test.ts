@@ -1,7 +1,6 @@
-import { truncateSync } from "node:fs";
 import { expect, test } from "vitest";
 
-import { hashModuleFiles, TreeReader } from "../../../src/modules/index.ts";
+import { TreeReader } from "../../../src/modules/index.ts";
 import type { Tree } from "../../../src/model/index.ts";
 import { directories, type Directories } from "../module-directories.ts";
 
@@ -73,29 +72,6 @@ test("broken files leave the last good content and are named; what is missing wa
   // The next converge confirms it, and removes nothing before.
   expect((await again(on, missing)).modules[0]?.missing).toBeDefined();
   expect((await on.read(missing)).modules).toEqual([]);
-});
-
-test("the content of modules is that of all their files, whatever their time stamps", async () => {
-  const on = await directories();
-  await on.put("m/a/templates/map.yaml", "a: 1\n");
-  const { modules } = await on.read();
-  const before = hashModuleFiles(modules);
-  await on.put("m/a/templates/map.yaml", "a: 1\n");
-  expect(hashModuleFiles(modules)).toBe(before);
-  for (const path of ["templates/map.yaml", "values.yaml", "hooks/h.sh", "crds/c.yaml"]) {
-    const last = hashModuleFiles(modules);
-    await on.put(`m/a/${path}`, "a: 2\n", 0o755);
-    expect(hashModuleFiles(modules)).not.toBe(last);
-  }
-  // A file that is too large to read counts with its size and times; the content of the others still counts.
-  truncateSync(on.at("m/a/crds/c.yaml"), 20 * 2 ** 30);
-  for (const path of ["values.yaml", "crds/c.yaml"]) {
-    const last = hashModuleFiles(modules);
-    await on.put(`m/a/${path}`, "a: 3\n");
-    expect(hashModuleFiles(modules)).not.toBe(last);
-  }
-  await on.remove("m/a");
-  expect(hashModuleFiles(modules)).toMatch(/^[0-9a-f]+$/);
 });
 
 test("a chart that was exchanged counts, and one that was removed is a problem of its module alone", async () => {

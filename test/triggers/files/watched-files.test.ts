@@ -8,9 +8,9 @@ import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { Failures } from "../../../src/lib/index.ts";
-import { ChartArchives, readTree } from "../../../src/modules/index.ts";
+import { ChartArchives, readTree, type ContentLimits } from "../../../src/modules/index.ts";
 import { State } from "../../../src/state/index.ts";
-import { WatchedFiles, type ScanLimits, type WatchHealth } from "../../../src/triggers/index.ts";
+import { WatchedFiles, type WatchHealth } from "../../../src/triggers/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
 import { until } from "../../support/until.ts";
@@ -52,7 +52,7 @@ const at = (rel: string): string => join(root, "repo/now", rel);
 const module = (rel: string): string => `repo/v1/modules/${rel}`;
 
 /** Watches what the link of git-sync leads to. */
-async function start(watchDir: typeof watch = watch, limits?: ScanLimits): Promise<void> {
+async function start(watchDir: typeof watch = watch, limits?: ContentLimits): Promise<void> {
   lines = [];
   checks = [];
   state = new State({ clock });
