@@ -32,6 +32,7 @@ export {
   decideRemovals,
   describeDependents,
   describeRequiredBy,
+  findStayingDependents,
   type Removals,
 } from "./removals.ts";
 export {

@@ -7,7 +7,14 @@
 import { MissingItems, type Limit } from "../lib/index.ts";
 import { camelCase, type Module } from "../model/index.ts";
 import { hasBrokenFiles, hasFailedScript, configIsMissing, problemOf } from "../state/index.ts";
-import type { DeletionLimitView, DeletionWindow, RemovalBlocker, State, View } from "../state/index.ts";
+import type {
+  DeletionLimitView,
+  DeletionWindow,
+  ModuleView,
+  RemovalBlocker,
+  State,
+  View,
+} from "../state/index.ts";
 import { guardKeys, keepsRelease, MAINTENANCE, type ParsedConfig } from "../values/index.ts";
 import { applyDeletionLimit, explainDeletionLimit, type Removal } from "./deletion-limit.ts";
 import { listMovingModules, splitMoves, type MovingModule } from "./moves.ts";
@@ -318,6 +325,17 @@ export function describeDependents(name: string, { modules }: View): string | un
     (each) => requires(each, name) && (each.enabled || each.release !== undefined),
   );
   return dependents.length === 0 ? undefined : describeRequiredBy(dependents.map((each) => each.name));
+}
+
+/**
+ * Names of the installed modules that require this one and whose own removal is not pending. Discovery decides that they go before it:
+ * if they are still there, their removal has turned out not to be due.
+ */
+export function findStayingDependents(name: string, { modules, pendingRemovals }: View): string[] {
+  const isInstalled = ({ enabled, release, hasRunInProcess }: ModuleView): boolean =>
+    enabled || release !== undefined || hasRunInProcess;
+  const dependents = [...modules.values()].filter((each) => requires(each, name) && isInstalled(each));
+  return dependents.map((each) => each.name).filter((each) => !pendingRemovals.includes(each));
 }
 
 /** The sentence about modules that require another one, e.g. *a, b require it*. */

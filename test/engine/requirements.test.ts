@@ -352,6 +352,31 @@ describe("a module that others require", () => {
     expect(lab.releases.size).toBe(0);
   });
 
+  it.each(["main", "own"] as const)(
+    "stays when one of them is on again right before its own removal, in %s",
+    async (moduleQueues) => {
+      let answer = true;
+      const modules = [spec("a", 1), spec("b", 2, requires("a")), spec("c", 3, requires("b"))];
+      const lab = new EngineLab({
+        moduleQueues,
+        modules: modules.map((each) => (each.name === "c" ? { ...each, script: () => answer } : each)),
+      });
+      await lab.start();
+      answer = false;
+      lab.onRefresh = () => (answer = true);
+      lab.edit({ aEnabled: "false", bEnabled: "false" });
+      await lab.run(30_000);
+      expect(lab.linesOf("uninstall")).toEqual([]);
+      expect([...lab.releases.keys()].toSorted()).toEqual(["a", "b", "c"]);
+      expect(lab.state.view.enabledModules).toEqual(["c"]);
+      expect(lab.state.view.removalBlockers.map(({ text }) => text)).toEqual([
+        "not deleted: b: c requires it",
+        "not deleted: a: b requires it",
+      ]);
+      expect([lab.describe(), lab.broken]).toEqual([[], []]);
+    },
+  );
+
   it("stays with one of them that is off and protected, or suspended, and goes with it", async () => {
     for (const [key, value] of [
       ["bProtected", "true"],

@@ -17,6 +17,7 @@ import {
   hasGlobalConfigChanged,
   decideEnablement,
   describeMove,
+  findStayingDependents,
   explainRemovalBlocker,
   keepNamespace,
 } from "../../plan/index.ts";
@@ -302,6 +303,7 @@ function recordMoves({ state }: Ports, { allowedMoves, heldMoves, deletionLimit 
 /**
  * Checked right before a removal, which deletes data and may run long after the discovery that decided it: reads ConfigMap, files and the
  * module's `enabled` script again. Returns false if they have changed: edits have superseded the discovery, and another converge decides.
+ * The same applies to a module whose dependents have turned out to stay.
  * `name` is that of a release, with or without a module. Throws if the newest facts cannot be read, for example if a script fails.
  */
 export async function isRemovalStillDue(ports: Ports, name: string, signal: AbortSignal): Promise<boolean> {
@@ -316,12 +318,19 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
     return false;
   }
   const module = state.tree.modules.find((each) => each.name === name);
-  // The release is still an orphan, or its module is still disabled.
-  if (module === undefined || !(await mayBeEnabledNow(ports, module, signal))) return true;
-  logger.info("A module may be enabled again before its removal; another discovery decides", {
-    module: name,
-  });
-  scheduleConverge(ports, SECOND_CHECK_MS);
+  if (module !== undefined && (await mayBeEnabledNow(ports, module, signal))) {
+    logger.info("A module may be enabled again before its removal; another discovery decides", {
+      module: name,
+    });
+    scheduleConverge(ports, SECOND_CHECK_MS);
+    return false;
+  }
+  // If helm has removed the objects already, only hooks are left to run.
+  const isBegun = ports.releases.observed.get(name)?.status === "uninstalled";
+  const dependents = isBegun ? [] : findStayingDependents(name, state.view);
+  if (dependents.length === 0) return true;
+  // What has kept them has made another converge due.
+  logger.info("A module stays because others that require it stay", { module: name, dependents });
   return false;
 }
 
