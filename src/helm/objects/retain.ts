@@ -96,9 +96,10 @@ async function retainObjects(tools: Reconciler, meta: ReleaseMeta, check: Retent
   if (retained.length === 0) return;
   for (const { object, why } of retained)
     tools.logger.warn("An object is not deleted", { release: meta.name, object: resourceName(object), why });
-  const [manifest = ""] = await tools.store.readManifests(meta, check.signal);
   const retainedObjects = retained.map(({ object }) => object);
-  await tools.store.replaceManifest(meta, withoutObjects(manifest, retainedObjects), check.signal);
+  const removeRetained = (manifest: string, isHook: boolean): string =>
+    isHook ? manifest : withoutObjects(manifest, retainedObjects);
+  await tools.store.mapManifests(meta, removeRetained, check.signal);
 
   /**
    * Explains why an object must stay; undefined if helm may delete it. If another module is about to apply the object, marks it as owned by

@@ -9,9 +9,19 @@ import { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } 
 import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS } from "../objects/live-objects.ts";
 import type { Release } from "../types.ts";
-import type { ReleaseMove } from "./moves.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
 import { readArtifactDigest, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
+
+/**
+ * The move of a release to the namespace that its module names. It creates the objects of the release again and deletes the old ones, so it
+ * counts as a removal (docs/guides/tenancy.md, "Move a release").
+ */
+export interface ReleaseMove {
+  readonly from: string;
+  readonly to: string;
+  /** Objects whose data the move deletes; undefined = unknown, because the record of the release cannot be read. */
+  readonly dataObjects: readonly string[] | undefined;
+}
 
 /** Whose release it is: this operator's, another owner's, or there is none. */
 export type Ownership = "ours" | "foreign" | "none";

@@ -21,11 +21,12 @@ import {
   adoptionChecksum,
   listHookObjects,
   listLastingRefs,
+  listManifestObjects,
   manifestChecksum,
+  parseObjectRef,
 } from "../manifest/manifest.ts";
 import type { ObjectRef, RenderedChart } from "../manifest/manifest.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
-import { listDataObjects } from "./moves.ts";
 import { assertManifestSize, assertWatchable, parseBoundedDocuments } from "./record-limits.ts";
 import { GO_CONFIG_KEY, type ReleaseMeta } from "./revisions.ts";
 
@@ -95,36 +96,36 @@ function filterTexts(value: Json | undefined): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }
 
-/** A change of a record: its status and description, its manifest, or its namespace. */
+/** A change of the manifest of a record, or of that of one of its hooks. */
+export type ManifestChange = (manifest: string, isHook: boolean) => string;
+
+/** A change of a record: its status and description, its manifests, or its namespace. */
 export interface RecordChange {
   readonly info?: JsonObject;
-  readonly manifest?: string;
   readonly namespace?: string;
-  /** Changes manifest and hooks. */
-  readonly mapManifests?: (manifest: string) => string;
+  readonly mapManifests?: ManifestChange;
 }
 
 /** Decodes a record, changes it, and encodes it again as helm itself does. Throws SyntaxError, DepthError. */
 export async function changeEncodedRecord(data: string, change: RecordChange): Promise<string> {
   const json = await decodeJson(data);
-  const { info, mapManifests, ...replacedMembers } = change;
-  const changedInfo = info && { info: { ...objectOf(json["info"]), ...info } };
+  const { info, mapManifests, namespace } = change;
   return encodeRecord({
     ...json,
-    ...replacedMembers,
-    ...changedInfo,
+    ...(namespace !== undefined && { namespace }),
+    ...(info && { info: { ...objectOf(json["info"]), ...info } }),
     ...(mapManifests && mapRecordManifests(json, mapManifests)),
   });
 }
 
 /** Applies a change to the manifest and to the manifests of all hooks of a record. Returns only these members. */
-function mapRecordManifests(json: JsonObject, change: (manifest: string) => string): JsonObject {
+function mapRecordManifests(json: JsonObject, change: ManifestChange): JsonObject {
   const hooks = objectsIn(json["hooks"]).map((hook) => ({
     ...hook,
-    manifest: change(asString(hook["manifest"]) ?? ""),
+    manifest: change(asString(hook["manifest"]) ?? "", true),
   }));
   const hasHooks = Array.isArray(json["hooks"]);
-  return { manifest: change(asString(json["manifest"]) ?? ""), ...(hasHooks && { hooks }) };
+  return { manifest: change(asString(json["manifest"]) ?? "", false), ...(hasHooks && { hooks }) };
 }
 
 /** Encodes a record as helm does. Throws DepthError for values that are nested so deeply that their conversion would overflow the stack. */
@@ -199,6 +200,19 @@ export async function summarize(record: ReleaseRecord): Promise<ReleaseSummary> 
     hasGoOperatorMark: record.config[GO_CONFIG_KEY] !== undefined,
     dataObjects: listDataObjects(documents),
   };
+}
+
+/** Lists the objects of a manifest that contain data: claims of volumes, StatefulSets with claims, and Namespaces with all their objects. */
+function listDataObjects(documents: readonly Json[]): ObjectRef[] {
+  return listManifestObjects(documents)
+    .filter(containsData)
+    .flatMap((object) => parseObjectRef(object) ?? []);
+}
+
+function containsData({ apiVersion, kind, spec }: JsonObject): boolean {
+  if (apiVersion === "v1") return kind === "PersistentVolumeClaim" || kind === "Namespace";
+  const claims = objectOf(spec)["volumeClaimTemplates"];
+  return apiVersion === "apps/v1" && kind === "StatefulSet" && Array.isArray(claims) && claims.length > 0;
 }
 
 export interface SecretTarget {

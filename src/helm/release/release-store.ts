@@ -3,8 +3,10 @@
  * the labels of a Secret say about its revision. The *location* of a release is its namespace where that is not the operator's.
  */
 
-import { get, getMetadata, ignoreNotFound, listMetadata, mergePatch } from "../../kube/index.ts";
-import { ObjectStore, remove, SECRETS, type WatchedObject } from "../../kube/index.ts";
+import { create, get, getMetadata, ignoreNotFound, isAlreadyExists, listMetadata } from "../../kube/index.ts";
+import { mergePatch, ObjectStore, remove, replace, SECRETS } from "../../kube/index.ts";
+import type { Secret, WatchedObject } from "../../kube/index.ts";
+import type { JsonObject } from "../../model/index.ts";
 import { UnseenError } from "../binary/helm-errors.ts";
 import { ReleaseLocations, type ReleaseLocation } from "./release-locations.ts";
 import {
@@ -17,7 +19,7 @@ import {
   withSecretInError,
   SummaryCache,
 } from "./record.ts";
-import type { RecordChange, ReleaseRecord, ReleaseSummary, SecretTarget } from "./record.ts";
+import type { ManifestChange, RecordChange, ReleaseRecord, ReleaseSummary, SecretTarget } from "./record.ts";
 import { ReleaseWatches, selectReleaseSecrets, type WatchOptions } from "./release-watches.ts";
 import { RELEASE_LABELS, parseReleaseMeta, releaseSecretName, type ReleaseMeta } from "./revisions.ts";
 
@@ -238,18 +240,37 @@ export class ReleaseStore {
     await this.#rewriteRecord(meta, { change: { info: { description: why } }, labels, signal });
   }
 
-  /** Replaces the manifest in the record of a revision, and removes the labels that describe the old manifest. */
-  async replaceManifest(meta: ReleaseMeta, manifest: string, signal?: AbortSignal): Promise<void> {
-    await this.#rewriteRecord(meta, { change: { manifest }, labels: NO_DIGESTS, signal });
+  /** Changes the manifest and the hooks in the record of a revision, and removes the labels that describe the old manifest. */
+  async mapManifests(meta: ReleaseMeta, mapManifests: ManifestChange, signal?: AbortSignal): Promise<void> {
+    await this.#rewriteRecord(meta, { change: { mapManifests }, labels: NO_DIGESTS, signal });
   }
 
-  /** Changes the manifest and the hooks in the record of a revision, and removes the labels that describe the old manifest. */
-  async mapManifests(
+  /**
+   * Copies the record of a revision to another namespace, with changed manifests and without the labels that describe the old ones. Replaces
+   * an earlier copy.
+   */
+  async copyRecord(
     meta: ReleaseMeta,
-    mapManifests: (manifest: string) => string,
-    signal?: AbortSignal,
+    change: Pick<Required<RecordChange>, "namespace" | "mapManifests">,
+    signal: AbortSignal,
   ): Promise<void> {
-    await this.#rewriteRecord(meta, { change: { mapManifests }, labels: NO_DIGESTS, signal });
+    const { client } = this.#options;
+    const original = await get<Secret>(client, secretRef(meta), { signal });
+    const encoded = readEncodedRecord(meta, original as unknown as JsonObject);
+    const release = await withSecretInError(meta, changeEncodedRecord(encoded, change));
+    const {
+      [RELEASE_LABELS.inputs]: _,
+      [RELEASE_LABELS.manifest]: __,
+      ...labels
+    } = original.metadata.labels ?? {};
+    const { namespace } = change;
+    const metadata = { name: meta.secret, namespace, labels };
+    const body = { apiVersion: "v1", kind: "Secret", type: original.type, metadata, data: { release } };
+    await create(client, { resource: SECRETS, namespace }, { body, signal }).catch((error: unknown) => {
+      if (!isAlreadyExists(error)) throw error;
+      // An interrupted move has copied it; the original may have changed since.
+      return replace(client, { ...secretRef(meta), namespace }, { body, signal });
+    });
   }
 
   /** Changes the record and the labels of a revision. Fails if the Secret has changed since `meta` was read. */

@@ -7,17 +7,13 @@
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import type { Reconciler } from "../types.ts";
 import type { ReleaseLocation } from "./release-locations.ts";
-import { create, get, getMetadata, ignoreNotFound, isAlreadyExists, isForbidden } from "../../kube/index.ts";
-import { MANAGED_BY_OPERATOR, NAMESPACES, replace } from "../../kube/index.ts";
-import type { Secret, WatchedObject } from "../../kube/index.ts";
+import { create, getMetadata, ignoreNotFound, isAlreadyExists, isForbidden } from "../../kube/index.ts";
+import { MANAGED_BY_OPERATOR, NAMESPACES, type WatchedObject } from "../../kube/index.ts";
 import { oneLine, mapInParallel } from "../../lib/index.ts";
-import type { JsonObject } from "../../model/index.ts";
 import { createNamespaceAdder } from "../manifest/edit-manifest.ts";
 import { parseDocuments, listObjectRefs } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS, claimObject, isSameOwner, readLiveObjects } from "../objects/live-objects.ts";
-import { UndecidedMoveError } from "./moves.ts";
-import { changeEncodedRecord, readEncodedRecord, secretRef, withSecretInError } from "./record.ts";
-import { findComparedRevisions, isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
+import { findComparedRevisions, isPendingStatus, type ReleaseMeta } from "./revisions.ts";
 
 /** A release that has to be in `tools.namespace`, the namespace of its module. */
 interface Relocation {
@@ -25,6 +21,16 @@ interface Relocation {
   /** The account of its module: `NAMESPACE/NAME`. */
   readonly account: string | undefined;
   readonly signal: AbortSignal;
+}
+
+/** The discovery does not know a move that a run is about to begin, so another discovery decides first. */
+export class UndecidedMoveError extends Error {
+  constructor(release: string, { from, to }: { readonly from: string; readonly to: string }) {
+    super(
+      `release "${release}" may not move from namespace ${from} to ${to} before the next converge decides`,
+    );
+    this.name = "UndecidedMoveError";
+  }
 }
 
 /** The namespace of a module contains another release of its name, so its own cannot be moved there. */
@@ -141,7 +147,7 @@ interface Move {
  * BrokenRecordError, ApiError, ConnectionError.
  */
 async function moveRelease(tools: Reconciler, move: Move): Promise<void> {
-  const { store, helm, logger } = tools;
+  const { store, helm, logger, discovery } = tools;
   const { release, from, to, signal } = move;
   await Promise.all([store.waitUntilListed(from), store.waitUntilListed(to)]);
   const refresh = () => Promise.all([from, to].map((each) => store.refreshIn(each, release, signal)));
@@ -157,44 +163,16 @@ async function moveRelease(tools: Reconciler, move: Move): Promise<void> {
   const [newestCopy] = store.revisionsIn(to, release);
   logger.warn("Moving a release to another namespace", { release, from, to });
   const mustCopy = newest !== undefined && newest.revision > (newestCopy?.revision ?? 0);
-  if (mustCopy) for (const meta of revisions.toReversed()) await copyRecord(tools, meta, move);
+  if (mustCopy)
+    for (const meta of revisions.toReversed()) {
+      const manifests = await store.readManifests(meta, signal);
+      // Objects that inherit the namespace of the release stay where they are until an upgrade replaces them.
+      const mapManifests = await createNamespaceAdder(discovery, manifests, meta.namespace);
+      await store.copyRecord(meta, { namespace: to, mapManifests }, signal);
+    }
   await claimObjects(tools, findComparedRevisions(revisions), move);
   await store.deleteRecords(release, signal, from);
   await store.refreshIn(to, release, signal);
-}
-
-/**
- * Copies the record of a revision. Objects that inherit the namespace of the release get it explicitly, so that they stay where
- * they are until an upgrade replaces them.
- */
-async function copyRecord(
-  { store, operator, discovery }: Reconciler,
-  meta: ReleaseMeta,
-  { to, signal }: Move,
-): Promise<void> {
-  const manifests = await store.readManifests(meta, signal);
-  const mapManifests = await createNamespaceAdder(discovery, manifests, meta.namespace);
-  const { client } = operator;
-  const secret = await get<Secret>(client, secretRef(meta), { signal });
-  const encoded = readEncodedRecord(meta, secret as unknown as JsonObject);
-  const release = await withSecretInError(
-    meta,
-    changeEncodedRecord(encoded, { namespace: to, mapManifests }),
-  );
-  // Without the labels for the old inputs and the old manifest.
-  const {
-    [RELEASE_LABELS.inputs]: _,
-    [RELEASE_LABELS.manifest]: __,
-    ...labels
-  } = secret.metadata.labels ?? {};
-  const metadata = { name: meta.secret, namespace: to, labels };
-  const body = { apiVersion: "v1", kind: "Secret", type: secret.type, metadata, data: { release } };
-  const target = { ...secretRef(meta), namespace: to };
-  await create(client, { ...target, name: undefined }, { body, signal }).catch((error: unknown) => {
-    if (!isAlreadyExists(error)) throw error;
-    // An interrupted move has copied it; the old record may have changed since.
-    return replace(client, target, { body, signal });
-  });
 }
 
 /** Annotates the objects of the moving release with its new namespace, so that helm accepts them there. Skips objects of other owners. */

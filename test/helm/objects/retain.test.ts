@@ -38,8 +38,8 @@ test.each([
       store: {
         revisions: () => [meta],
         readSummary: () => Promise.resolve({ objects }),
-        readManifests: () => Promise.resolve([MANIFEST]),
-        replaceManifest: (_: ReleaseMeta, text: string) => Promise.resolve(void manifests.push(text)),
+        mapManifests: (_: ReleaseMeta, change: (manifest: string, isHook: boolean) => string) =>
+          Promise.resolve(void manifests.push(change(MANIFEST, false))),
       },
       findPendingOwners: () =>
         Promise.resolve(new Map(objects.map((each) => [namespacedKey("ops", each), "new"]))),

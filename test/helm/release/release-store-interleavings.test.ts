@@ -110,7 +110,9 @@ class ReleaseStory {
   }
 
   replaceManifest(name: string): void {
-    this.#write(name, this.#manifests, (meta, word) => this.store.replaceManifest(meta, word));
+    this.#write(name, this.#manifests, (meta, word) =>
+      this.store.mapManifests(meta, (text, isHook) => (isHook ? text : word)),
+    );
   }
 
   markFailed(name: string): void {
