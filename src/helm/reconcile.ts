@@ -26,7 +26,7 @@ import {
 import { explainImmutableFields } from "./objects/immutable-fields.ts";
 import { adoptExistingObjects } from "./objects/takeover.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
-import { deleteLeftObjects } from "./objects/left-objects.ts";
+import { handleFormerObjects } from "./objects/former-objects.ts";
 import { retainBeforeUpgrade } from "./objects/retain.ts";
 import { findComparedRevisions, RELEASE_LABELS } from "./release/revisions.ts";
 import { ChartChangedError, renderManifestsFromCopy, withUpgradeOptions } from "./rendering.ts";
@@ -170,7 +170,10 @@ async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart)
     // Before the watch reports it, and to notice a helm binary that worked with another cluster.
     await store.readDeployedRevision(name, (release?.revision ?? 0) + 1);
     store.requireNewRevision(name, "upgrade", release);
-    await deleteLeftObjects(reconciliation.tools, name, { recorded, signal: reconciliation.request.signal });
+    await handleFormerObjects(reconciliation.tools, name, {
+      recorded,
+      signal: reconciliation.request.signal,
+    });
     if (rendered === undefined) deferredLabels.schedule(name);
     await markIncompleteRevision(reconciliation);
     return { action: release === undefined || release.status === "uninstalled" ? "installed" : "upgraded" };

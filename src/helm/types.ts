@@ -9,7 +9,7 @@ import type { Helm, HelmReport } from "./binary/helm.ts";
 import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
 import type { CrdRequest } from "./crds/crd.ts";
 import type { OnWait } from "./hook-watch.ts";
-import type { RenderedChart } from "./manifest/manifest.ts";
+import type { ObjectRef, RenderedChart } from "./manifest/manifest.ts";
 import type { DeferredLabels } from "./release/deferred-labels.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
@@ -119,6 +119,12 @@ export interface Reconciler extends ReleaseCheckTools {
   readonly deferredLabels: DeferredLabels;
   /** Finds the module of the current converge that is about to apply each object, by `namespacedKey`. */
   readonly findPendingOwners: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
+  /** Reports those former objects of a release that finalizers keep, until they are deleted. `tools` act for the module. */
+  readonly watchFormerObjects: (
+    release: string,
+    objects: readonly ObjectRef[],
+    tools: ReleaseCheckTools,
+  ) => void;
   /** On behalf of whom the requests of a module are sent. The module must have been read before. */
   readonly getIdentity: (module: string) => ModuleIdentity;
   /** Renders a chart as helm would install or upgrade now. */

@@ -54,7 +54,7 @@ export async function retainBeforeRemoval(
 /**
  * Call it before an upgrade or a rollback, in which helm deletes recorded objects that the new manifest lacks. `next.rendered` are the
  * objects of the new manifest; without them, all recorded objects are checked. Returns the objects that it has checked, for
- * `deleteLeftObjects`.
+ * `handleFormerObjects`.
  */
 export async function retainBeforeUpgrade(
   tools: Reconciler,

@@ -30,13 +30,11 @@ import type {
   Release,
   ReleaseOutcome,
 } from "../types.ts";
-import { Leftovers } from "../objects/leftovers.ts";
+import { FormerObjectsWatch } from "../objects/former-objects.ts";
 import { claimRemainingHookObjects, isHookMissing } from "../objects/hook-objects.ts";
 import { retainBeforeRemoval } from "../objects/retain.ts";
 import { DeferredLabels } from "./deferred-labels.ts";
 import { oneLine } from "../../lib/index.ts";
-import { namespacedKey } from "../manifest/manifest.ts";
-import type { ReleaseMeta } from "./revisions.ts";
 import { ensureNamespace, completeMove } from "./relocate.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import type { ReleaseStore } from "./release-store.ts";
@@ -74,7 +72,7 @@ export class Releases {
   /** Set while modules of a converge have not run yet. */
   #prefetcher: ChartPrefetcher | undefined;
   readonly #capabilities: ReturnType<typeof cacheCapabilities>;
-  readonly #leftovers: Leftovers;
+  readonly #formerObjects: FormerObjectsWatch;
 
   /** Builds the tools under the operator's own account (`#reconciler`), from which `ModuleTools` derives those of each module. */
   constructor(options: ReleasesOptions) {
@@ -85,7 +83,7 @@ export class Releases {
     this.helm = new Helm({ ...options, server: client.credentialsInfo.server });
     this.#capabilities = cacheCapabilities(options);
     this.#deferredLabels = new DeferredLabels({ ...options, store: this.store });
-    this.#leftovers = new Leftovers({
+    this.#formerObjects = new FormerObjectsWatch({
       clock,
       onChange: (release, objects) => options.report?.leftoversChanged(release, objects),
     });
@@ -103,6 +101,7 @@ export class Releases {
       mayMove: options.mayMove ?? (() => true),
       deferredLabels: this.#deferredLabels,
       findPendingOwners: async (signal) => (await this.#prefetcher?.findPendingOwners(signal)) ?? new Map(),
+      watchFormerObjects: (...args) => this.#formerObjects.add(...args),
       getIdentity: (module) => this.#moduleTools.getIdentity(module),
       render: (reconciliation) => this.#prefetcher?.render(reconciliation) ?? renderChart(reconciliation),
     };
@@ -123,33 +122,11 @@ export class Releases {
     const startedAt = clock.monotonic();
     try {
       const tools = await this.#moduleTools.forRun(request);
-      const before = this.store.get(name);
       const result = await reconcileRelease(tools, request);
-      const isOtherRevision = result.action === "upgraded" || result.action === "rolledBack";
-      if (before !== undefined && isOtherRevision) await this.#checkLeftovers(tools, before);
       return { ...result, release: this.observed.get(name) };
     } finally {
       report?.reconciled(name, (clock.monotonic() - startedAt) / 1000);
       if (this.#prefetcher?.hasAllStarted === true) this.#stopPrefetching();
-    }
-  }
-
-  /**
-   * Checks the objects of a revision until those of them are deleted that the newest revision does not have. Never fails: a record that
-   * cannot be read is reported elsewhere.
-   */
-  async #checkLeftovers(tools: Reconciler, former: ReleaseMeta): Promise<void> {
-    const newest = this.store.get(former.name);
-    try {
-      const { objects } = await this.store.readSummary(former);
-      const isUninstalled = newest === undefined || newest.status === "uninstalled";
-      const present = isUninstalled ? [] : (await this.store.readSummary(newest)).objects;
-      const presentKeys = new Set(present.map((object) => namespacedKey(tools.namespace, object)));
-      const dropped = objects.filter((object) => !presentKeys.has(namespacedKey(tools.namespace, object)));
-      this.#leftovers.add(former.name, dropped, tools);
-    } catch (error) {
-      const { logger } = this.#options;
-      logger.debug("Former objects are not checked", { release: former.name, error: oneLine(error) });
     }
   }
 
@@ -281,7 +258,13 @@ export class Releases {
     const remaining = this.store.get(name);
     if (remaining !== undefined && remaining.status !== "uninstalled")
       throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
-    await this.#checkLeftovers(tools, remaining ?? meta);
+    try {
+      const { objects } = await this.store.readSummary(remaining ?? meta);
+      this.#formerObjects.add(name, objects, tools);
+    } catch (error) {
+      // A record that cannot be read is reported elsewhere.
+      this.#options.logger.debug("Former objects are not checked", { release: name, error: oneLine(error) });
+    }
   }
 
   /** Runs helm, and marks a release failed whose objects helm left: the next run would skip an uninstalled release. */
@@ -344,7 +327,7 @@ export class Releases {
   /** Stops prefetching, timers and watches. */
   close(): void {
     this.#stopPrefetching();
-    this.#leftovers.close();
+    this.#formerObjects.close();
     this.goodRevisions.close();
     this.#deferredLabels.close();
     this.store.close();

@@ -11,7 +11,7 @@ import { isMissingAnswer } from "../binary/helm-messages.ts";
 import { withoutSecretValues } from "../binary/reported-error.ts";
 import { forgetGoneKinds } from "../objects/gone-kinds.ts";
 import { refuseHookReplacements } from "../objects/hook-objects.ts";
-import { deleteLeftObjects } from "../objects/left-objects.ts";
+import { handleFormerObjects } from "../objects/former-objects.ts";
 import { retainBeforeUpgrade } from "../objects/retain.ts";
 import { summarize, type ReleaseRecord } from "../release/record.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
@@ -166,7 +166,7 @@ async function rollBackTo(
     logger.debug("Rolled back", { release: name, ms: Math.round(clock.monotonic() - startedAt) });
   }
   store.requireNewRevision(name, "rollback", before);
-  await deleteLeftObjects(tools, name, { recorded, signal });
+  await handleFormerObjects(tools, name, { recorded, signal });
 }
 
 /** Describes a rejection for people: which revision failed and why, which one is installed instead, and how to try again. */

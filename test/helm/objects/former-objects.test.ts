@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { deleteLeftObjects } from "../../../src/helm/objects/left-objects.ts";
+import { handleFormerObjects } from "../../../src/helm/objects/former-objects.ts";
 import type { Reconciler } from "../../../src/helm/types.ts";
 import { CONFIG_MAPS } from "../../../src/kube/index.ts";
 import { fake } from "../../kube/fixture.ts";
@@ -18,9 +18,10 @@ const ref = (name: string, apiVersion = "v1", namespace?: string) => ({
 async function leave(
   metadata: object | undefined,
   installed = [ref("new")],
-): Promise<{ deleted: number; log: string }> {
+): Promise<{ deleted: number; log: string; watched: string[] }> {
   const { api, client } = await fake();
   const logged: LoggedLine[] = [];
+  const watched: string[] = [];
   if (metadata !== undefined)
     api.on(`GET ${PATH}`, { json: { metadata: { name: "old", uid: "u", ...metadata } } });
   api.on(`DELETE ${PATH}`, { json: {} });
@@ -30,15 +31,18 @@ async function leave(
     discovery: { resolve: () => Promise.resolve({ ...CONFIG_MAPS, verbs: ["get", "delete"] }) },
     logger: keepLog(logged),
     store: { get: () => ({}), readSummary: () => Promise.resolve({ objects: installed }) },
+    watchFormerObjects: (_: string, objects: { name: string }[]) =>
+      watched.push(...objects.map(({ name }) => name)),
   } as unknown as Reconciler;
   const { signal } = new AbortController();
-  await deleteLeftObjects(tools, "app", { recorded: [ref("old"), ref("new")], signal });
-  return { deleted: api.count(`DELETE ${PATH}`), log: JSON.stringify(logged) };
+  await handleFormerObjects(tools, "app", { recorded: [ref("old"), ref("new")], signal });
+  return { deleted: api.count(`DELETE ${PATH}`), log: JSON.stringify(logged), watched };
 }
 
 test("an object that helm left is deleted, and the log says so", async () => {
-  const { deleted, log } = await leave({ annotations: OWN });
+  const { deleted, log, watched } = await leave({ annotations: OWN });
   expect(deleted).toBe(1);
+  expect(watched).toEqual(["old"]);
   expect(log).toContain("An object that helm left is deleted");
 });
 
@@ -49,12 +53,12 @@ test.each([
   ["must be kept", { annotations: { ...OWN, "helm.sh/resource-policy": "keep" } }],
   ["is being deleted", { annotations: OWN, deletionTimestamp: "2026-01-01T00:00:00Z" }],
 ])("an object that %s is left alone", async (_, metadata) => {
-  expect(await leave(metadata)).toEqual({ deleted: 0, log: "[]" });
+  expect(await leave(metadata)).toEqual({ deleted: 0, log: "[]", watched: ["old"] });
 });
 
 test.each([
   ["another version", ref("old", "v2")],
   ["its namespace", ref("old", "v1", "ops")],
 ])("an object that the installed revision names with %s is left alone", async (_, object) => {
-  expect((await leave({ annotations: OWN }, [object])).deleted).toBe(0);
+  expect(await leave({ annotations: OWN }, [object])).toEqual({ deleted: 0, log: "[]", watched: ["new"] });
 });
