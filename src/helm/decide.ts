@@ -12,7 +12,7 @@ import { requireAdoptableRelease } from "./adoption.ts";
 import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
 import { differsOnlyByDownApis, isIncomplete } from "./down-apis.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
-import { toArtifactLabel, isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { hasSameManifest, renderChart } from "./rendering.ts";
 import {
   findRejectionByUser,
@@ -50,7 +50,7 @@ export async function planRelease(
   const why = `${decision.why}; the manifest ${isEqual ? "stays the same" : "changes"}`;
   return {
     reconciliation,
-    decision: isEqual ? { act: "label", why, release, rendered } : { act: "upgrade", why, rendered },
+    decision: isEqual ? { act: "label", why, rendered } : { act: "upgrade", why, rendered },
   };
 }
 
@@ -130,7 +130,6 @@ type PlannedDecision =
   | {
       readonly act: "label";
       readonly why: string;
-      readonly release: ReleaseMeta;
       readonly rendered: RenderedChart;
     };
 
@@ -177,36 +176,4 @@ export function decide(input: DecisionInput): ReleaseDecision {
     return { act: "compare", why: "inputs changed" };
   // The digest of the inputs does not cover the objects that templates look up.
   return input.usesLookup ? { act: "compare", why: "templates use lookup" } : { act: "nothing" };
-}
-
-/** The label that names the artifact of a registry from which the module comes; none for other modules. */
-export function buildArtifactLabels({ request }: Pick<Reconciliation, "request">): Record<string, string> {
-  const digest = request.module.origin?.digest;
-  return digest === undefined ? {} : { [RELEASE_LABELS.artifact]: toArtifactLabel(digest) };
-}
-
-/**
- * The labels of the revision that the next upgrade creates. helm copies labels of the last revision, so the label of an unknown
- * checksum (`undefined`) is removed by the value `null` of `helm --labels`, except in a first installation.
- */
-export function buildRevisionLabels(
-  reconciliation: Reconciliation,
-  manifestChecksum: string | undefined,
-  isFirst: boolean,
-): Record<string, string> {
-  const { inputsDigest, tools, policy } = reconciliation;
-  const labelValue = manifestChecksum ?? (isFirst ? undefined : "null");
-  const manifestLabel = labelValue === undefined ? {} : { [RELEASE_LABELS.manifest]: labelValue };
-  // By these two, a later run recognizes inputs that were rolled back.
-  const policyLabels = policy && {
-    [RELEASE_LABELS.userInputs]: policy.userInputsDigest,
-    [RELEASE_LABELS.content]: policy.contentDigest,
-  };
-  return {
-    [RELEASE_LABELS.managedBy]: tools.managedBy,
-    [RELEASE_LABELS.inputs]: inputsDigest,
-    ...buildArtifactLabels(reconciliation),
-    ...manifestLabel,
-    ...policyLabels,
-  };
 }

@@ -12,7 +12,7 @@ import type { UpgradeOptions } from "./binary/helm.ts";
 import { UnusableChartError } from "./chart/chart.ts";
 import { findOwnCrd } from "./crds/read-crds.ts";
 import { createSubChartCrds } from "./crds/sub-chart-crds.ts";
-import { buildRevisionLabels, decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
+import { decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
 import { markIncompleteRevision, requireNoEffectOfDownApis } from "./down-apis.ts";
 import { withHookWatch, type HelmRun } from "./hook-watch.ts";
 import { parseDocuments, listHookObjects, listObjectRefs } from "./manifest/manifest.ts";
@@ -40,7 +40,7 @@ import {
   rollBack,
 } from "./rollback/rollback.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation, Rejection, ReleaseOutcome } from "./types.ts";
-import { recordLabels, updateLabels } from "./update-labels.ts";
+import { buildRevisionLabels, buildUnchangedLabels, updateLabels } from "./update-labels.ts";
 
 type ReconcileResult = Omit<ReleaseOutcome, "release">;
 type ActionResult = Omit<ReconcileResult, "wasRecovered">;
@@ -101,10 +101,12 @@ function addMissingRollbackTarget(
 async function carryOut({ reconciliation, decision }: ReleasePlan): Promise<ActionResult> {
   switch (decision.act) {
     case "nothing":
-      recordLabels(reconciliation);
+      await updateLabels(reconciliation, buildUnchangedLabels(reconciliation));
       return { action: "unchanged" };
-    case "label":
-      return { action: await updateLabels(reconciliation, decision.release, decision.rendered.checksum) };
+    case "label": {
+      const labels = buildRevisionLabels(reconciliation, decision.rendered.checksum, false);
+      return { action: await updateLabels(reconciliation, labels) };
+    }
     case "install":
     case "upgrade":
       return upgrade(reconciliation, decision.rendered);

@@ -3,7 +3,7 @@
 import { oneLine, Debounce, type Clock, type Logger } from "../../lib/index.ts";
 import { serialize } from "../../runtime/index.ts";
 import type { ReleaseStore } from "./release-store.ts";
-import { RELEASE_LABELS } from "./revisions.ts";
+import { RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
 
 const DEBOUNCE_MS = 1000;
 
@@ -28,7 +28,13 @@ export class DeferredLabels {
     this.#debounce = new Debounce(tools.clock, DEBOUNCE_MS, () => void this.flush());
   }
 
-  /** Schedules the writing of the deferred labels of a release. */
+  /** Adds labels to a revision: in memory now, and in the cluster later, together with those that are not written yet. */
+  defer(meta: ReleaseMeta, labels: Readonly<Record<string, string>>): void {
+    this.#tools.store.deferLabels(meta, { ...meta.deferredLabels, ...labels });
+    this.schedule(meta.name);
+  }
+
+  /** Schedules the writing of the deferred labels of a release, or else of the checksum of its manifest. */
   schedule(release: string): void {
     this.#pendingReleases.add(release);
     this.postpone();
