@@ -4,9 +4,9 @@
  */
 
 import { remedyOf, type GroupVersion } from "../kube/index.ts";
-import { canonicalJson, readRegularFile, sameJson } from "../lib/index.ts";
+import { canonicalJson, listNames, sameJson } from "../lib/index.ts";
 import { isContainer, isJsonObject, valueAt, type Json } from "../model/index.ts";
-import { findChartFiles, formatApiVersion, listApiVersions, unpackedText } from "./chart/chart.ts";
+import { formatApiVersion, listApiVersions, readChartTexts } from "./chart/chart.ts";
 import {
   listObjectRefs,
   manifestChecksum,
@@ -24,10 +24,9 @@ import type { Reconciliation } from "./types.ts";
 export class DownApiError extends Error {
   /** `effect`: what the chart does to the objects without the APIs. */
   constructor(apis: readonly string[], objects: readonly string[], effect = "would delete or change") {
-    const names = objects.slice(0, MAX_NAMED_OBJECTS).join(", ");
-    const more = objects.length > MAX_NAMED_OBJECTS ? ` and ${objects.length - MAX_NAMED_OBJECTS} more` : "";
+    const names = listNames(objects, MAX_NAMED_OBJECTS);
     super(
-      `the upgrade waits for the API ${apis.join(", ")}, which does not answer: without it, the chart ${effect} ${names}${more}; ${remedyOf(apis[0] ?? "")}; repair the API, or delete the APIService if it is not needed any more`,
+      `the upgrade waits for the API ${apis.join(", ")}, which does not answer: without it, the chart ${effect} ${names}; ${remedyOf(apis[0] ?? "")}; repair the API, or delete the APIService if it is not needed any more`,
     );
     this.name = "DownApiError";
   }
@@ -148,7 +147,7 @@ async function findEffectOfDownApis(
   const render = async (apiVersions: readonly string[]): Promise<Json[]> =>
     parseDocuments(await renderForApis(reconciliation, { kubeVersion, apiVersions }));
   const served = versions.filter(({ isDown }) => !isDown).flatMap(listApiVersions);
-  const texts = readTexts(request);
+  const texts = [...readChartTexts(request.module), request.values];
   const unknown = [...down.flatMap(listApiVersions), ...findMentionedKinds(texts, down)];
   const [incomplete, complete] = [await render(served), await render([...served, ...unknown])];
   const withoutRandom = sameJson(incomplete, complete)
@@ -237,10 +236,4 @@ function findMentionedKinds(texts: readonly string[], apis: readonly GroupVersio
         .flatMap((rest) => /^\w{1,63}/.exec(rest)?.map((kind) => `${apiVersion}/${kind}`) ?? []),
     ),
   );
-}
-
-/** The texts of all files of the chart, and of its values. */
-function readTexts({ module, values }: Pick<Reconciliation["request"], "module" | "values">): string[] {
-  const files = findChartFiles(module).map(({ rel, path }) => unpackedText(rel, readRegularFile(path)));
-  return [...files, values];
 }

@@ -69,6 +69,12 @@ export async function findChartFilesInSlices(module: ChartFilesOf, slices: WorkS
   return checkLinks(module, await listChartFilesInSlices(chartDir, chart === "synthetic", slices));
 }
 
+/** Reads the texts of the files of a chart that `which` selects. Throws as `findChartFiles`, and the file system's error. */
+export function readChartTexts(module: ChartFilesOf, which: (rel: string) => boolean = () => true): string[] {
+  const files = findChartFiles(module).filter(({ rel }) => which(rel));
+  return files.map(({ rel, path }) => unpackedText(rel, readRegularFile(path)));
+}
+
 /** Throws ProblemError where the directory of the chart is missing. */
 function requireChart({ chartDir }: ChartFilesOf): void {
   if (stat(chartDir) === undefined) {

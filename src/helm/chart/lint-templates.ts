@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { attempt, findIgnoredLine, readRegularFile } from "../../lib/index.ts";
 import { objectOf, objectsIn, asString, type Json, type JsonObject, type Module } from "../../model/index.ts";
-import { findChartFiles, unpackedText, isTemplate, isValuesFile, readYamlMap } from "./chart.ts";
+import { findChartFiles, isTemplate, isValuesFile, readChartTexts, readYamlMap } from "./chart.ts";
 import { scanTemplates } from "./template-scan.ts";
 import { parseActions, type TemplateToken } from "./template-tokens.ts";
 
@@ -39,12 +39,11 @@ export function findLaterDocuments(module: Pick<Module, "dir" | "chart" | "chart
 
 /** Finds the top-level keys of values that the chart reads; undefined if the scan cannot follow its templates. */
 function findReadKeys(module: Pick<Module, "chartDir" | "chart">): ReadonlySet<string> | undefined {
-  const files = findChartFiles(module).filter(({ rel }) => isTemplate(rel));
-  const texts = (which: (rel: string) => boolean): string[] =>
-    files.filter(({ rel }) => which(rel)).map(({ rel, path }) => unpackedText(rel, readRegularFile(path)));
-  const ownTemplates = texts((rel) => rel.startsWith("templates/"));
+  const ownTemplates = readChartTexts(module, (rel) => rel.startsWith("templates/"));
   // If the chart includes a template of a sub-chart, that template reads the values of the chart too.
-  const templates = includesForeignTemplates(ownTemplates) ? texts(() => true) : ownTemplates;
+  const templates = includesForeignTemplates(ownTemplates)
+    ? readChartTexts(module, isTemplate)
+    : ownTemplates;
   const { keys, dynamic } = scanTemplates(templates);
   if (dynamic) return undefined;
   return new Set([...keys, ...listDependencyKeys(readYamlMap(join(module.chartDir, "Chart.yaml")))]);
@@ -96,10 +95,7 @@ const ENABLED_MODULES = /\benabledModules\b/;
 export function readsEnabledModules(module: Pick<Module, "chart" | "chartDir">): boolean {
   // A chart that gets its values at the root is a public chart, which knows nothing of the operator's list.
   if (module.chart === "none" || module.chart === "root") return false;
-  const templates = findChartFiles(module).filter(({ rel }) => isTemplate(rel));
-  const words = templates
-    .values()
-    .map(({ rel, path }) => unpackedText(rel, readRegularFile(path)))
+  const words = readChartTexts(module, isTemplate)
     .filter((text) => ENABLED_MODULES.test(text))
     .flatMap((text) => parseActions(text).flat());
   // Only within actions: a comment may name the list, too.
