@@ -15,8 +15,8 @@ import { createSubChartCrds } from "./crds/sub-chart-crds.ts";
 import { decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
 import { markIncompleteRevision, requireNoEffectOfDownApis } from "./down-apis.ts";
 import { withHookWatch, type HelmRun } from "./hook-watch.ts";
-import { parseDocuments, listHookObjects, listObjectRefs } from "./manifest/manifest.ts";
-import type { ObjectRef, RenderedChart } from "./manifest/manifest.ts";
+import { listContent, parseDocuments } from "./manifest/manifest.ts";
+import type { ManifestContent, ObjectRef, RenderedChart } from "./manifest/manifest.ts";
 import {
   explainHookFailure,
   isHookMissing,
@@ -215,7 +215,19 @@ async function installOrUpgrade(
 ): Promise<ObjectRef[]> {
   const { tools, request } = reconciliation;
   const rendering = rendered ?? (await findReusableRendering(reconciliation));
-  const { objects, hooks } = rendering ?? (await renderContent(reconciliation, options));
+  let content: Promise<ManifestContent> | undefined;
+  /** What the chart renders, at most rendered once. */
+  const readContent = (): Promise<ManifestContent> =>
+    (content ??=
+      rendered === undefined
+        ? renderManifestsFromCopy(reconciliation, options).then((texts) =>
+            listContent(texts.flatMap(parseDocuments)),
+          )
+        : Promise.resolve(rendered));
+  // Rendering takes time, so a chart whose files mention neither hooks nor CRDs (its *reach*) is not rendered to find these.
+  const { reach } = reconciliation.chart;
+  const mayHaveAny = reach.hooks || reach.crds;
+  const { objects, hooks } = rendering ?? (mayHaveAny ? await readContent() : { objects: [], hooks: [] });
   const problem = findOwnCrd([...objects, ...hooks.map(({ ref }) => ref)], request.module.chartDir);
   if (problem !== undefined) throw new UnusableChartError(problem);
   // Without a rendering, it checks all recorded objects, because helm may delete any of them.
@@ -224,11 +236,11 @@ async function installOrUpgrade(
   for (let repairs = 0; ; repairs += 1) {
     const verb = await prepareHelmRun(reconciliation, options, hooks);
     try {
-      await upgradeAndAdopt(reconciliation, options);
+      await upgradeAndAdopt(reconciliation, options, readContent);
       return recorded;
     } catch (error) {
       if (repairs === MAX_REPAIRS || !(error instanceof HelmError)) throw error;
-      const listWanted = () => rendering?.objects ?? renderObjects(reconciliation, options);
+      const listWanted = async () => (rendering ?? (await readContent())).objects;
       const isRepaired = await repairRecords(reconciliation, error, listWanted);
       if (isRepaired) continue;
       const explained = await explainHookFailure(tools, error, {
@@ -239,20 +251,6 @@ async function installOrUpgrade(
       throw await explainImmutableFields(explained, tools.namespace, listWanted);
     }
   }
-}
-
-/**
- * Renders the chart to find its hooks and CRDs, which need checks before helm runs. Rendering takes time, so a chart whose
- * files mention neither (its *reach*) is not rendered, and the result is empty.
- */
-async function renderContent(
-  reconciliation: Reconciliation,
-  options: UpgradeOptions,
-): Promise<Pick<RenderedChart, "objects" | "hooks">> {
-  const { hooks, crds } = reconciliation.chart.reach;
-  if (!hooks && !crds) return { objects: [], hooks: [] };
-  const documents = (await renderManifestsFromCopy(reconciliation, options)).flatMap(parseDocuments);
-  return { objects: listObjectRefs(documents), hooks: listHookObjects(documents) };
 }
 
 /**
@@ -268,14 +266,6 @@ async function prepareHelmRun(
   await refuseHookReplacements(reconciliation.tools, reconciliation.request, { verb, hooks });
   if (verb === "install") await createSubChartCrds(reconciliation, options);
   return verb;
-}
-
-/** Renders the chart and lists its objects. */
-async function renderObjects(
-  reconciliation: Reconciliation,
-  options: UpgradeOptions,
-): Promise<readonly ObjectRef[]> {
-  return listObjectRefs((await renderManifestsFromCopy(reconciliation, options)).flatMap(parseDocuments));
 }
 
 /** Whether helm is going to run the hooks of an installation or of an upgrade. As helm does, decides by the newest revision. */
@@ -303,7 +293,11 @@ async function findReusableRendering({
  * Runs helm without `--take-ownership`, which would silently overwrite objects of others. If helm refuses existing objects, annotates
  * those that the release may adopt, and runs helm again. Throws as `adoptExistingObjects` and `Helm.upgradeInstall`.
  */
-async function upgradeAndAdopt(reconciliation: Reconciliation, options: UpgradeOptions): Promise<void> {
+async function upgradeAndAdopt(
+  reconciliation: Reconciliation,
+  options: UpgradeOptions,
+  readContent: () => Promise<ManifestContent>,
+): Promise<void> {
   const { helm, store } = reconciliation.tools;
   try {
     await helm.upgradeInstall(options);
@@ -312,7 +306,7 @@ async function upgradeAndAdopt(reconciliation: Reconciliation, options: UpgradeO
     // helm accepts existing objects that are in the last deployed revision.
     const deployed = findComparedRevisions(store.revisions(options.release)).at(-1);
     const recorded = deployed === undefined ? [] : (await store.readSummary(deployed)).objects;
-    await adoptExistingObjects(reconciliation, options, { recorded, refusal: error });
+    await adoptExistingObjects(reconciliation, await readContent(), { recorded, refusal: error });
     await helm.upgradeInstall(options);
   }
 }

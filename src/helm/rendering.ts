@@ -21,13 +21,7 @@ import { ScratchDir } from "../process/index.ts";
 import type { ChartOptions, Helm, UpgradeOptions, OfflineRenderOptions } from "./binary/helm.ts";
 import { toHelmValues } from "./binary/values-text.ts";
 import { ChartReader, findChartFilesInSlices, isValuesFile, type Chart } from "./chart/chart.ts";
-import {
-  adoptionChecksum,
-  parseDocuments,
-  listHookObjects,
-  manifestChecksum,
-  listObjectRefs,
-} from "./manifest/manifest.ts";
+import { adoptionChecksum, listContent, manifestChecksum, parseDocuments } from "./manifest/manifest.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { assertWatchable } from "./release/record-limits.ts";
 import { isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
@@ -39,13 +33,12 @@ import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
  */
 export async function renderChart(reconciliation: Reconciliation): Promise<RenderedChart> {
   const documents = (await renderManifests(reconciliation)).flatMap(parseDocuments);
-  const objects = listObjectRefs(documents);
-  assertWatchable(objects, "a rendered chart with");
+  const content = listContent(documents);
+  assertWatchable(content.objects, "a rendered chart with");
   return {
+    ...content,
     checksum: manifestChecksum(documents),
     adoptionChecksum: adoptionChecksum(documents),
-    objects,
-    hooks: listHookObjects(documents),
   };
 }
 

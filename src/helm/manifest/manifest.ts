@@ -92,6 +92,17 @@ export interface HookObject {
   readonly deletePolicies: readonly string[];
 }
 
+/** What a chart renders: all objects, those of hooks included, and the hooks. */
+export interface ManifestContent {
+  readonly objects: readonly ObjectRef[];
+  readonly hooks: readonly HookObject[];
+}
+
+/** Lists the objects and the hooks of a manifest. */
+export function listContent(documents: readonly Json[]): ManifestContent {
+  return { objects: listObjectRefs(documents), hooks: listHookObjects(documents) };
+}
+
 /** Lists the objects of a manifest that helm creates as hooks. */
 export function listHookObjects(documents: readonly Json[]): HookObject[] {
   return documents.flatMap((document) => {
@@ -287,10 +298,8 @@ function computeLineDiff(old: string[], now: string[]): string[] {
 }
 
 /** A rendered chart, with its checksums. */
-export interface RenderedChart {
+export interface RenderedChart extends ManifestContent {
   readonly checksum: string;
   /** For comparing with a release that the Go operator made. */
   readonly adoptionChecksum: string;
-  readonly objects: readonly ObjectRef[];
-  readonly hooks: readonly HookObject[];
 }

@@ -7,16 +7,7 @@ import { annotateCommand, findMissingPermissions, MANAGED_BY_OPERATOR } from "..
 import { confirmationToken, oneLine } from "../../lib/index.ts";
 import type { Question } from "../../model/index.ts";
 import type { HelmError } from "../binary/helm-errors.ts";
-import type { UpgradeOptions } from "../binary/helm.ts";
-import {
-  parseDocuments,
-  parseHookEvents,
-  namespacedKey,
-  resourceName,
-  listObjectRefs,
-  type ObjectRef,
-} from "../manifest/manifest.ts";
-import { renderManifestsFromCopy } from "../rendering.ts";
+import { namespacedKey, resourceName, type ManifestContent, type ObjectRef } from "../manifest/manifest.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "../types.ts";
 import { claimObject, isMarked, isSameOwner, readLiveObjects } from "./live-objects.ts";
 import type { LiveObject, Owner } from "./live-objects.ts";
@@ -85,17 +76,17 @@ export async function mayChangeObject(
 /**
  * Call it after helm has refused existing objects with the error `refusal`: annotates them, so that helm accepts them in another try.
  * Objects of other releases of this operator need no consent, because a template moved or a module was renamed. All others need
- * `helm.takeOwnership` or a user's confirmation, and are retained when the module is removed. `recorded` are the objects that the
- * release has already. Throws ExistingObjectsError, with nothing changed; `refusal` if no such object is found; ApiError.
+ * `helm.takeOwnership` or a user's confirmation, and are retained when the module is removed. `content` is what the chart renders,
+ * because helm's error names only one object; `recorded` are the objects that the release has already. Throws ExistingObjectsError, with nothing changed; `refusal` if no such object is found; ApiError.
  */
 export async function adoptExistingObjects(
   reconciliation: Reconciliation,
-  options: UpgradeOptions,
+  content: ManifestContent,
   { recorded, refusal }: { readonly recorded: readonly ObjectRef[]; readonly refusal: HelmError },
 ): Promise<void> {
   const { tools, request } = reconciliation;
   const { module, signal } = request;
-  const existing = await findUnownedObjects(reconciliation, options, recorded);
+  const existing = await findUnownedObjects(reconciliation, content, recorded);
   if (existing.length === 0) throw refusal;
   const own = existing.filter((object) => isNamespaceOfModule(tools, object));
   const needingConsent = existing.filter(
@@ -130,22 +121,16 @@ function isYieldingOwner(tools: Reconciler, adopter: string, { release, namespac
   return namespace === store.namespaceOf(release) && isOurs(release) && !keepsObjects(release);
 }
 
-/**
- * Finds the objects of the chart that helm refuses: they exist, the release does not record them, and they lack its metadata. Renders the
- * chart, because helm's error names only one of them.
- */
+/** Finds the objects of the chart that helm refuses: they exist, the release does not record them, and they lack its metadata. */
 async function findUnownedObjects(
-  reconciliation: Reconciliation,
-  options: UpgradeOptions,
+  { tools, request }: Reconciliation,
+  { objects, hooks }: ManifestContent,
   recorded: readonly ObjectRef[],
 ): Promise<LiveObject[]> {
-  const { tools, request } = reconciliation;
-  const recordedKeys = new Set(recorded.map((each) => namespacedKey(tools.namespace, each)));
-  const documents = (await renderManifestsFromCopy(reconciliation, options)).flatMap(parseDocuments);
+  const keyOf = (ref: ObjectRef): string => namespacedKey(tools.namespace, ref);
   // helm replaces existing objects of hooks without a question.
-  const withoutHooks = documents.filter((document) => parseHookEvents(document) === undefined);
-  const isNew = (ref: ObjectRef): boolean => !recordedKeys.has(namespacedKey(tools.namespace, ref));
-  const refs = listObjectRefs(withoutHooks).filter(isNew);
+  const knownKeys = new Set([...recorded, ...hooks.map(({ ref }) => ref)].map(keyOf));
+  const refs = objects.filter((ref) => !knownKeys.has(keyOf(ref)));
   const self = { release: request.module.name, namespace: tools.namespace };
   return (await readLiveObjects(tools, refs, request.signal)).filter((each) => !isMarked(each, self));
 }

@@ -4,7 +4,7 @@ import { ExistingObjectsError, HelmError } from "../../../src/helm/index.ts";
 import type { Reconciliation } from "../../../src/helm/types.ts";
 import { helmSays } from "../../../src/helm/binary/helm-messages.ts";
 import { adoptExistingObjects } from "../../../src/helm/objects/takeover.ts";
-import { parseObjectRef } from "../../../src/helm/manifest/manifest.ts";
+import { listContent, parseDocuments, parseObjectRef } from "../../../src/helm/manifest/manifest.ts";
 import { ApiError, CONFIG_MAPS, SECRETS } from "../../../src/kube/index.ts";
 import type { ApiRequest } from "../../../src/kube/index.ts";
 import type { JsonObject } from "../../../src/model/index.ts";
@@ -56,8 +56,6 @@ describe("existing objects of a chart", () => {
       logger: keepLog(logged),
       report: { tookOver: (_: string, objects: readonly string[]) => void events.push([...objects]) },
       discovery: { resolve: (kind: string) => Promise.resolve(kind === "Secret" ? SECRETS : CONFIG_MAPS) },
-      helm: { template: () => Promise.resolve(chart.join("---\n")) },
-      capabilities: { kubeVersion: () => Promise.resolve(undefined) },
       client: {
         json: ({ path, method = "GET", body }: ApiRequest) => {
           const name = path.slice(path.lastIndexOf("/") + 1);
@@ -71,16 +69,12 @@ describe("existing objects of a chart", () => {
     };
     const module = { name: "m", helm: { takeOwnership } };
     const request = { module, values: "{}", confirmedTakeover, signal: new AbortController().signal };
-    const reconciliation = { tools, request, chart: { reach: {} } } as unknown as Reconciliation;
+    const reconciliation = { tools, request } as unknown as Reconciliation;
     const refs = recorded.flatMap(
       (name) => parseObjectRef({ apiVersion: "v1", kind: "ConfigMap", metadata: { name } }) ?? [],
     );
-    const call = { release: "m", chartDir: "c", valuesFile: "v", labels: {}, applyMethod: undefined };
-    return adoptExistingObjects(
-      reconciliation,
-      { ...call, signal: request.signal },
-      { recorded: refs, refusal: taken },
-    );
+    const content = listContent(parseDocuments(chart.join("---\n")));
+    return adoptExistingObjects(reconciliation, content, { recorded: refs, refusal: taken });
   }
 
   const refusal = async (
