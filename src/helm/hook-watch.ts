@@ -4,26 +4,16 @@
  * missing can neither succeed nor fail, but helm waits for it until its time limit, so the watch ends helm earlier.
  */
 
-import { exponentialDelay, type Clock, type DelayGrowth } from "../lib/index.ts";
+import { exponentialDelay, type DelayGrowth } from "../lib/index.ts";
 import { Loop } from "../runtime/index.ts";
-import { HelmError, HookObjectError } from "./binary/helm-errors.ts";
+import { HelmError } from "./binary/helm-errors.ts";
+import { buildDeletedObjectError, isHookMissing } from "./objects/hook-objects.ts";
 import type { HookRecord } from "./release/record.ts";
-import type { ReleaseStore } from "./release/release-store.ts";
 import { isPendingStatus } from "./release/revisions.ts";
+import type { HelmHook, OnWait, Reconciler } from "./types.ts";
 
-export interface HelmHook {
-  /** E.g. `Job/migrate (pre-upgrade)`. */
-  readonly name: string;
-  /** In ms since the epoch. */
-  readonly since: number;
-}
-
-/** Called with the hook that helm waits for, and with undefined when it is over. */
-export type OnWait = (hook: HelmHook | undefined) => void;
-
+/** A run of helm that is watched. */
 export interface HelmRun {
-  readonly store: Pick<ReleaseStore, "get" | "readRecord">;
-  readonly clock: Clock;
   readonly release: string;
   readonly signal: AbortSignal;
   readonly onWait?: OnWait | undefined;
@@ -34,8 +24,6 @@ export interface HelmRun {
    * succeeded stays `Running` there while helm waits for Pods.
    */
   readonly mayEnd: boolean;
-  /** Whether no object of a hook exists. */
-  readonly isMissing?: ((hook: HookRecord, signal: AbortSignal) => Promise<boolean>) | undefined;
 }
 
 /** Delays between checks. Most runs of helm end before the first check, and cost no request. */
@@ -47,17 +35,21 @@ const MISSING_MS = 300_000;
 
 /**
  * Runs helm, which must end when its signal is aborted. During a long run, it reports for which of the chart's hooks helm waits. A HelmError
- * after such a wait names the hook. Throws HookObjectError if the object of the hook was deleted before helm saw how it ended.
+ * after such a wait names the hook. Throws HookObjectError if the object of the hook was deleted before helm saw how it ended. After a
+ * failure, reads the release again, which an abort does not cancel, because later decisions depend on the record that helm left.
  */
 export async function withHookWatch<T>(
-  watched: HelmRun,
+  tools: Reconciler,
+  run: HelmRun,
   helm: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const watch = new HookWatch(watched);
+  const watch = new HookWatch(tools, run);
   try {
-    return await helm(AbortSignal.any([watched.signal, watch.endSignal]));
+    return await helm(AbortSignal.any([run.signal, watch.endSignal]));
   } catch (error) {
-    throw await watch.addHookName(error);
+    const failure = await watch.addHookName(error);
+    await tools.store.refresh(run.release);
+    throw failure;
   } finally {
     watch.stop();
   }
@@ -65,6 +57,7 @@ export async function withHookWatch<T>(
 
 /** Checks from time to time, while helm runs, for which hook of the chart helm waits. */
 class HookWatch {
+  readonly #tools: Reconciler;
   readonly #run: HelmRun;
   readonly #startedAt: number;
   /** Aborted to end helm, with a HookObjectError. */
@@ -79,11 +72,12 @@ class HookWatch {
   #missing: { readonly key: string; readonly since: number } | undefined;
 
   /** Starts the checks; `stop` ends them. */
-  constructor(watched: HelmRun) {
-    this.#run = watched;
-    this.#startedAt = watched.clock.now();
-    const delays = watched.mayHaveHooks ? HOOK_CHECK_DELAYS : CHECK_DELAYS;
-    const { clock } = watched;
+  constructor(tools: Reconciler, run: HelmRun) {
+    this.#tools = tools;
+    this.#run = run;
+    const { clock } = tools;
+    this.#startedAt = clock.now();
+    const delays = run.mayHaveHooks ? HOOK_CHECK_DELAYS : CHECK_DELAYS;
     this.#loop = new Loop({ clock, run: (signal) => this.#checkHook(delays, signal), retry: delays });
     this.#loop.trigger(delays.firstMs);
   }
@@ -118,14 +112,18 @@ class HookWatch {
     if (signal.aborted) return;
     this.#reportIfNew(hook);
     if (hook !== undefined && this.#isLost(hook))
-      return this.#endController.abort(buildLostError(this.#run.release, hook));
+      return this.#endController.abort(
+        buildDeletedObjectError(
+          `helm waited for a hook of ${this.#run.release} that cannot end: ${hook.name}; it was deleted before helm saw how it ended`,
+        ),
+      );
     this.#checks += 1;
     return exponentialDelay(this.#checks, delays);
   }
 
   /** Whether the object of the hook has been missing for so long that helm waits in vain. */
   #isLost(hook: FoundHook): boolean {
-    const now = this.#run.clock.now();
+    const now = this.#tools.clock.now();
     const key = reportKeyOf(hook);
     if (!hook.isMissing) this.#missing = undefined;
     else if (this.#missing?.key !== key) this.#missing = { key, since: now };
@@ -145,8 +143,8 @@ class HookWatch {
    * or if helm has not begun to work on the release.
    */
   async #findLastHook(phases: readonly string[], signal: AbortSignal): Promise<FoundHook | undefined> {
-    const { store, release } = this.#run;
-    const meta = store.get(release);
+    const { store } = this.#tools;
+    const meta = store.get(this.#run.release);
     if (meta === undefined) return undefined;
     // Kept for the time after helm: a failed release has the status `failed`, whatever the operation.
     if (isPendingStatus(meta.status)) this.#status = meta.status;
@@ -157,7 +155,7 @@ class HookWatch {
     const [last] = startedHooks.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0));
     if (last?.startedAt === undefined || !phases.includes(last.phase ?? "")) return undefined;
     // helm itself deletes an object that failed.
-    const isMissing = last.phase === "Running" && (await this.#run.isMissing?.(last, signal)) === true;
+    const isMissing = last.phase === "Running" && (await isHookMissing(this.#tools, last, signal));
     const mayHaveSucceeded = isMissing && last.deletePolicies.includes("hook-succeeded");
     if (mayHaveSucceeded && !this.#run.mayEnd) return undefined;
     return { name: describeHook(last, this.#status, isMissing), since: last.startedAt, isMissing };
@@ -170,13 +168,6 @@ interface FoundHook extends HelmHook {
 
 function reportKeyOf({ name, since }: HelmHook): string {
   return `${name} ${since}`;
-}
-
-function buildLostError(release: string, { name }: HelmHook): HookObjectError {
-  const remedy = "keep it for a minute or longer, for example with spec.ttlSecondsAfterFinished";
-  return new HookObjectError(
-    `helm waited for a hook of ${release} that cannot end: ${name}; it was deleted before helm saw how it ended; ${remedy}`,
-  );
 }
 
 /**

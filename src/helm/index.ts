@@ -6,7 +6,6 @@ export { listOrphans, type OrphanFacts, type ReleaseMove } from "./release/obser
 export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-errors.ts";
 export { isChartFault } from "./binary/helm-messages.ts";
 export { Helm, type HelmReport } from "./binary/helm.ts";
-export type { HelmHook, OnWait } from "./hook-watch.ts";
 export { RELEASE_LABELS, managedByDigest } from "./release/revisions.ts";
 export { listManifestObjects, changedObjects, parseDocuments, listLastingRefs } from "./manifest/manifest.ts";
 export { manifestChecksum, resourceName, type ChangedObject, type ObjectRef } from "./manifest/manifest.ts";
@@ -29,4 +28,4 @@ export { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } 
 export type { CrdRequest } from "./crds/crd.ts";
 export { decide, type DecisionInput } from "./decide.ts";
 export { DownApiError } from "./down-apis.ts";
-export type { HelmInput, ReconcileRequest, Release, ReleaseOutcome } from "./types.ts";
+export type { HelmHook, HelmInput, OnWait, ReconcileRequest, Release, ReleaseOutcome } from "./types.ts";

@@ -14,15 +14,10 @@ import { findOwnCrd } from "./crds/read-crds.ts";
 import { createSubChartCrds } from "./crds/sub-chart-crds.ts";
 import { decideBeforeRendering, planRelease, type ReleasePlan } from "./decide.ts";
 import { markIncompleteRevision, requireNoEffectOfDownApis } from "./down-apis.ts";
-import { withHookWatch, type HelmRun } from "./hook-watch.ts";
+import { withHookWatch } from "./hook-watch.ts";
 import { listContent, parseDocuments } from "./manifest/manifest.ts";
 import type { ManifestContent, ObjectRef, RenderedChart } from "./manifest/manifest.ts";
-import {
-  explainHookFailure,
-  isHookMissing,
-  refuseHookReplacements,
-  type HookRun,
-} from "./objects/hook-objects.ts";
+import { explainHookFailure, refuseHookReplacements, type HookRun } from "./objects/hook-objects.ts";
 import { explainImmutableFields } from "./objects/immutable-fields.ts";
 import { adoptExistingObjects } from "./objects/takeover.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
@@ -158,49 +153,29 @@ async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart)
       ...labels,
       ...buildRevisionLabels(reconciliation, rendered?.checksum, release === undefined),
     };
-    const { name } = reconciliation.request.module;
+    const { tools, chart } = reconciliation;
+    const { module, signal: abort, onWait } = reconciliation.request;
+    const { name } = module;
+    const circumstances = { mayHaveHooks: chart.reach.hooks, mayEnd: module.helm?.wait !== true };
+    const run = { release: name, signal: abort, onWait, ...circumstances };
     let recorded: readonly ObjectRef[];
     try {
-      recorded = await runWithHookWatch(reconciliation, (signal) =>
+      recorded = await withHookWatch(tools, run, (signal) =>
         installOrUpgrade(reconciliation, { ...options, labels: allLabels, historyMax, signal }, rendered),
       );
     } catch (error) {
       // `countFailure` throws the error unless the release has to be rolled back now.
       return rollBackAndDescribe(reconciliation, await countFailure(reconciliation, error));
     }
-    const { store, deferredLabels } = reconciliation.tools;
+    const { store, deferredLabels } = tools;
     // Before the watch reports it, and to notice a helm binary that worked with another cluster.
     await store.readDeployedRevision(name, (release?.revision ?? 0) + 1);
     store.requireNewRevision(name, "upgrade", release);
-    await handleFormerObjects(reconciliation.tools, name, {
-      recorded,
-      signal: reconciliation.request.signal,
-    });
+    await handleFormerObjects(tools, name, { recorded, signal: abort });
     if (rendered === undefined) deferredLabels.schedule(name);
     await markIncompleteRevision(reconciliation);
     return { action: release === undefined || release.status === "uninstalled" ? "installed" : "upgraded" };
   });
-}
-
-/**
- * Runs `work`, a call of helm, and reports for which hook of the chart helm waits. After a failure, reads the release again,
- * which an abort does not cancel, because the next decision depends on the record that helm left.
- */
-async function runWithHookWatch<T>(
-  { tools, request, chart }: Reconciliation,
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const { store, clock } = tools;
-  const { module, signal, onWait } = request;
-  try {
-    const isMissing: HelmRun["isMissing"] = (hook, end) => isHookMissing(tools, hook, end);
-    const circumstances = { mayHaveHooks: chart.reach.hooks, mayEnd: module.helm?.wait !== true };
-    const watched = { store, clock, release: module.name, signal, onWait, isMissing, ...circumstances };
-    return await withHookWatch(watched, work);
-  } catch (error) {
-    await store.refresh(module.name);
-    throw error;
-  }
 }
 
 /**

@@ -8,7 +8,6 @@ import type { AdoptPolicy, ReleaseOwner } from "./adoption.ts";
 import type { Helm, HelmReport } from "./binary/helm.ts";
 import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
 import type { CrdRequest } from "./crds/crd.ts";
-import type { OnWait } from "./hook-watch.ts";
 import type { ObjectRef, RenderedChart } from "./manifest/manifest.ts";
 import type { DeferredLabels } from "./release/deferred-labels.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
@@ -48,6 +47,17 @@ export interface HelmInput {
   /** Computes the digest of the values without changes by hooks. */
   readonly userValuesDigest?: () => string;
 }
+
+/** A hook of a chart that helm waits for. */
+export interface HelmHook {
+  /** E.g. `Job/migrate (pre-upgrade)`. */
+  readonly name: string;
+  /** In ms since the epoch. */
+  readonly since: number;
+}
+
+/** Called with the hook that helm waits for, and with undefined when it is over. */
+export type OnWait = (hook: HelmHook | undefined) => void;
 
 export interface ReconcileRequest extends HelmInput {
   /** Missing objects of the release, as `resourceName` names them, with their namespaces. */

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 
 import { HelmError, HookObjectError } from "../../src/helm/binary/helm-errors.ts";
 import { withHookWatch } from "../../src/helm/hook-watch.ts";
-import type { HelmHook } from "../../src/helm/hook-watch.ts";
-import type { HookRecord, ReleaseRecord } from "../../src/helm/release/record.ts";
-import type { ReleaseMeta } from "../../src/helm/release/revisions.ts";
+import type { HookRecord } from "../../src/helm/release/record.ts";
+import type { HelmHook, Reconciler } from "../../src/helm/types.ts";
+import { ApiError, CONFIG_MAPS, type ApiRequest } from "../../src/kube/index.ts";
 import { ManualClock } from "../support/clock.ts";
 
 const MINUTE = 60_000;
@@ -25,27 +25,40 @@ class Lab {
   broken = false;
   isMissing = false;
   reads = 0;
+  refreshes = 0;
   /** What was reported, with the second of it. */
   readonly reported: [number, HelmHook | undefined][] = [];
   readonly #end = Promise.withResolvers<void>();
   readonly run: Promise<void>;
 
   constructor(circumstances = { mayHaveHooks: false, mayEnd: true }) {
-    this.run = withHookWatch(
-      {
-        store: {
-          get: () => ({ status: this.status }) as ReleaseMeta,
-          readRecord: () => {
-            this.reads++;
-            if (this.broken) return Promise.reject(new Error("no record"));
-            return Promise.resolve({ hooks: this.hooks } as unknown as ReleaseRecord);
-          },
+    const tools = {
+      store: {
+        get: () => ({ status: this.status }),
+        readRecord: () => {
+          this.reads++;
+          return this.broken
+            ? Promise.reject(new Error("no record"))
+            : Promise.resolve({ hooks: this.hooks });
         },
-        clock: this.clock,
+        refresh: () => Promise.resolve(void this.refreshes++),
+      },
+      clock: this.clock,
+      namespace: "default",
+      discovery: { resolve: () => Promise.resolve({ ...CONFIG_MAPS, verbs: ["get"] }) },
+      client: {
+        json: ({ path }: ApiRequest) =>
+          this.isMissing
+            ? Promise.reject(new ApiError({ status: 404, reason: "NotFound", message: "no" }))
+            : Promise.resolve({ metadata: { name: path.split("/").at(-1) } }),
+      },
+    };
+    this.run = withHookWatch(
+      tools as unknown as Reconciler,
+      {
         release: "web",
         signal: this.abort.signal,
         ...circumstances,
-        isMissing: () => Promise.resolve(this.isMissing),
         onWait: (hook) => this.reported.push([(this.clock.now() - this.from) / 1000, hook]),
       },
       (signal) => {
@@ -67,7 +80,8 @@ class Lab {
   hook(name: string, change: Partial<HookRecord> = {}): HookRecord {
     const startedAt = this.from + 2000;
     const events = ["pre-install", "pre-upgrade"];
-    const record = { manifest: "", object: `Job/${name}`, events, deletePolicies: [] };
+    const manifest = `apiVersion: batch/v1\nkind: Job\nmetadata: {name: ${name}}\n`;
+    const record = { manifest, object: `Job/${name}`, events, deletePolicies: [] };
     return { ...record, phase: "Running", startedAt, ...change };
   }
 }
@@ -81,9 +95,10 @@ describe("a long run of helm", () => {
     }
     expect(await good.end()).toBe("ok");
     expect(await bad.end(failure)).toBe(failure.message);
-    expect([good, bad].map(({ reads, clock }) => [reads, clock.timers])).toEqual([
-      [0, 0],
-      [0, 0],
+    // After a failure, the release is read again.
+    expect([good, bad].map(({ reads, refreshes, clock }) => [reads, refreshes, clock.timers])).toEqual([
+      [0, 0, 0],
+      [0, 1, 0],
     ]);
   });
 

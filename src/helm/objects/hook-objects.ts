@@ -129,10 +129,15 @@ export async function explainHookFailure(
   if (hook === undefined || hook.deletePolicies.includes("hook-failed") || signal.aborted) return failure;
   const live = await readLiveObject(tools, hook.ref, signal).catch(() => "unknown");
   if (live !== undefined) return failure;
-  const remedy = "keep it for a minute or longer, for example with spec.ttlSecondsAfterFinished";
-  return new HookObjectError(
-    `${failure.message}; the object was deleted before helm saw that it completed; ${remedy}`,
+  return buildDeletedObjectError(
+    `${failure.message}; the object was deleted before helm saw that it completed`,
   );
+}
+
+/** Builds the error for the object of a hook that was deleted too early. */
+export function buildDeletedObjectError(what: string): HookObjectError {
+  const remedy = "keep it for a minute or longer, for example with spec.ttlSecondsAfterFinished";
+  return new HookObjectError(`${what}; ${remedy}`);
 }
 
 /** Whether helm waits for a hook of which no object exists any more. Helm waits only for Jobs and Pods. */

@@ -13,7 +13,7 @@ import { cacheCapabilities, ChartReader } from "../chart/chart.ts";
 import type { CrdRequest, CrdTools } from "../crds/crd.ts";
 import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
 import { collectFacts } from "../decide.ts";
-import { withHookWatch, type HelmRun, type OnWait } from "../hook-watch.ts";
+import { withHookWatch } from "../hook-watch.ts";
 import { RecordedObjects } from "../objects/recorded-objects.ts";
 import { restoreObjects } from "../objects/restore-objects.ts";
 import { diffManifests } from "../manifest/manifest.ts";
@@ -25,13 +25,14 @@ import { rollBackByHand, findRollbackTarget } from "../rollback/rollback.ts";
 import type {
   DiffRequest,
   HelmInput,
+  OnWait,
   Reconciler,
   ReconcileRequest,
   Release,
   ReleaseOutcome,
 } from "../types.ts";
 import { FormerObjectsWatch } from "../objects/former-objects.ts";
-import { claimRemainingHookObjects, isHookMissing } from "../objects/hook-objects.ts";
+import { claimRemainingHookObjects } from "../objects/hook-objects.ts";
 import { retainBeforeRemoval } from "../objects/retain.ts";
 import { DeferredLabels } from "./deferred-labels.ts";
 import { oneLine } from "../../lib/index.ts";
@@ -235,26 +236,11 @@ export class Releases {
       await completeMove(this.#moduleTools.forRelease(name), { release: name, signal }, location);
     const tools = this.#moduleTools.forRelease(name);
     await retainBeforeRemoval(tools, { name, helm }, signal);
-    try {
-      const { clock } = this.#options;
-      const isMissing: HelmRun["isMissing"] = (hook, stop) => isHookMissing(tools, hook, stop);
-      const watched = {
-        store: this.store,
-        clock,
-        release: name,
-        signal,
-        onWait,
-        mayHaveHooks: true,
-        mayEnd: false,
-        isMissing,
-      };
-      await withHookWatch(watched, (end) =>
-        this.#runUninstall(tools, { release: name, overrides: helm, signal: end }),
-      );
-    } finally {
-      // Also after an abort: later decisions depend on the record that helm left.
-      await this.store.refresh(name);
-    }
+    const run = { release: name, signal, onWait, mayHaveHooks: true, mayEnd: false };
+    await withHookWatch(tools, run, (end) =>
+      this.#runUninstall(tools, { release: name, overrides: helm, signal: end }),
+    );
+    await this.store.refresh(name);
     const remaining = this.store.get(name);
     if (remaining !== undefined && remaining.status !== "uninstalled")
       throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
