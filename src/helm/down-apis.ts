@@ -16,7 +16,7 @@ import {
   resourceName,
   type RenderedChart,
 } from "./manifest/manifest.ts";
-import { RELEASE_LABELS } from "./release/revisions.ts";
+import { isInstalled, RELEASE_LABELS } from "./release/revisions.ts";
 import { renderForApis } from "./rendering.ts";
 import type { Reconciliation } from "./types.ts";
 
@@ -139,7 +139,7 @@ async function findEffectOfDownApis(
 ): Promise<EffectOfDownApis | undefined> {
   const { tools, release, chart, request } = reconciliation;
   const { capabilities, apis: names } = chart.reach;
-  if (release === undefined || release.status === "uninstalled" || !capabilities) return undefined;
+  if (!isInstalled(release) || !capabilities) return undefined;
   const versions = await tools.discovery.readVersions();
   const down = versions.filter((each) => each.isDown && (names === undefined || isNamed(each, names)));
   if (down.length === 0) return undefined;

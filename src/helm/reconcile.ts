@@ -23,7 +23,7 @@ import { adoptExistingObjects } from "./objects/takeover.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
 import { handleFormerObjects } from "./objects/former-objects.ts";
 import { retainBeforeUpgrade } from "./objects/retain.ts";
-import { findComparedRevisions, RELEASE_LABELS } from "./release/revisions.ts";
+import { findComparedRevisions, isInstalled, RELEASE_LABELS } from "./release/revisions.ts";
 import { ChartChangedError, renderManifestsFromCopy, withUpgradeOptions } from "./rendering.ts";
 import { recoverPendingRelease, repairRecords } from "./repair-records.ts";
 import { lacksRollbackTarget } from "./rollback/revision-labels.ts";
@@ -174,7 +174,7 @@ async function upgrade(reconciliation: Reconciliation, rendered?: RenderedChart)
     await handleFormerObjects(tools, name, { recorded, signal: abort });
     if (rendered === undefined) deferredLabels.schedule(name);
     await markIncompleteRevision(reconciliation);
-    return { action: release === undefined || release.status === "uninstalled" ? "installed" : "upgraded" };
+    return { action: isInstalled(release) ? "upgraded" : "installed" };
   });
 }
 
@@ -237,16 +237,12 @@ async function prepareHelmRun(
   options: UpgradeOptions,
   hooks: HookRun["hooks"],
 ): Promise<HookRun["verb"]> {
-  const verb = getHookVerb(reconciliation);
-  await refuseHookReplacements(reconciliation.tools, reconciliation.request, { verb, hooks });
+  const { tools, request } = reconciliation;
+  // As helm does, decides by the newest revision.
+  const verb = isInstalled(tools.store.get(request.module.name)) ? "upgrade" : "install";
+  await refuseHookReplacements(tools, request, { verb, hooks });
   if (verb === "install") await createSubChartCrds(reconciliation, options);
   return verb;
-}
-
-/** Whether helm is going to run the hooks of an installation or of an upgrade. As helm does, decides by the newest revision. */
-function getHookVerb({ tools, request }: Reconciliation): HookRun["verb"] {
-  const status = tools.store.get(request.module.name)?.status ?? "uninstalled";
-  return status === "uninstalled" ? "install" : "upgrade";
 }
 
 /**

@@ -24,7 +24,7 @@ import { ChartReader, findChartFilesInSlices, isValuesFile, type Chart } from ".
 import { adoptionChecksum, listContent, manifestChecksum, parseDocuments } from "./manifest/manifest.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { assertWatchable } from "./release/record-limits.ts";
-import { isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { isCurrentScheme, isInstalled, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "./types.ts";
 
 /**
@@ -142,7 +142,7 @@ async function getApplyMethod({
   tools: { helm, store },
   release,
 }: Reconciliation): Promise<"csa" | "ssa" | undefined> {
-  if (release === undefined || release.status === "uninstalled") return undefined;
+  if (!isInstalled(release)) return undefined;
   const isHelm3 = (await helm.getMajorVersion()) < 4;
   return isHelm3 ? undefined : (await store.readSummary(release)).applyMethod;
 }

@@ -10,7 +10,7 @@ import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS } from "../objects/live-objects.ts";
 import type { Release } from "../types.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
-import { readArtifactDigest, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
+import { isInstalled, readArtifactDigest, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
 
 /**
  * The move of a release to the namespace that its module names. It creates the objects of the release again and deletes the old ones, so it
@@ -113,7 +113,7 @@ export class ObservedReleases {
     const reserved = this.#reservedNames();
     return this.store
       .newestRevisions()
-      .filter((meta) => meta.status !== "uninstalled" && !reserved.has(meta.name) && this.#isOurs(meta))
+      .filter((meta) => isInstalled(meta) && !reserved.has(meta.name) && this.#isOurs(meta))
       .map((meta) => meta.name);
   }
 
@@ -140,7 +140,7 @@ export class ObservedReleases {
    */
   findMove({ name, namespace }: Pick<Module, "name" | "namespace">): ReleaseMove | undefined {
     const meta = this.store.get(name);
-    if (meta === undefined || meta.status === "uninstalled") return undefined;
+    if (!isInstalled(meta)) return undefined;
     const stored = this.store.getLocation(name);
     const present = stored ?? { namespace: this.#options.namespace };
     const to = namespace ?? this.#options.namespace;
@@ -170,7 +170,7 @@ export class ObservedReleases {
   /** Reads which objects a release should always have, from its record; undefined without an installed release. */
   async readLastingRefs(name: string): Promise<readonly ObjectRef[] | undefined> {
     const meta = this.store.get(name);
-    if (meta === undefined || meta.status === "uninstalled") return undefined;
+    if (!isInstalled(meta)) return undefined;
     return (await this.store.readSummary(meta)).objects;
   }
 

@@ -37,6 +37,7 @@ import { retainBeforeRemoval } from "../objects/retain.ts";
 import { DeferredLabels } from "./deferred-labels.ts";
 import { oneLine } from "../../lib/index.ts";
 import { ensureNamespace, completeMove } from "./relocate.ts";
+import { isInstalled } from "./revisions.ts";
 import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
 import type { ReleaseStore } from "./release-store.ts";
 
@@ -182,7 +183,7 @@ export class Releases {
   /** Reads the objects in a release's record, to compare them with the live ones; undefined without an installed release. Throws as `readSummary`. */
   async readRecordedObjects(name: string, signal: AbortSignal): Promise<RecordedObjects | undefined> {
     const meta = this.store.get(name);
-    if (meta === undefined || meta.status === "uninstalled") return undefined;
+    if (!isInstalled(meta)) return undefined;
     const { manifest } = await this.store.readRecord(meta, signal);
     return new RecordedObjects(this.#moduleTools.forRelease(name), name, manifest);
   }
@@ -227,7 +228,7 @@ export class Releases {
     onWait?: OnWait,
   ): Promise<void> {
     const meta = await this.store.refresh(name, signal);
-    if (meta === undefined || meta.status === "uninstalled") return;
+    if (!isInstalled(meta)) return;
     if (!this.observed.mayUninstall(meta)) throw new ForeignReleaseError(name, "another owner");
     await this.helm.endOrphanedProcesses(signal, name);
     const location = this.store.getLocation(name);
@@ -241,11 +242,10 @@ export class Releases {
       this.#runUninstall(tools, { release: name, overrides: helm, signal: end }),
     );
     await this.store.refresh(name);
-    const remaining = this.store.get(name);
-    if (remaining !== undefined && remaining.status !== "uninstalled")
+    if (isInstalled(this.store.get(name)))
       throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
     try {
-      const { objects } = await this.store.readSummary(remaining ?? meta);
+      const { objects } = await this.store.readSummary(this.store.get(name) ?? meta);
       this.#formerObjects.add(name, objects, tools);
     } catch (error) {
       // A record that cannot be read is reported elsewhere.

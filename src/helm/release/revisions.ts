@@ -88,13 +88,18 @@ export function isPendingStatus(status: string): boolean {
   return status.startsWith("pending-") || status === "uninstalling";
 }
 
+/** Whether a release is installed: it has a newest revision, which helm has not uninstalled. */
+export function isInstalled<T extends Pick<ReleaseMeta, "status">>(newest: T | undefined): newest is T {
+  return newest !== undefined && newest.status !== "uninstalled";
+}
+
 /**
  * The revisions whose objects helm deletes if the chart no longer contains them: an upgrade compares the chart with the last deployed
  * revision (without one, with the newest), a rollback with the newest.
  */
 export function findComparedRevisions(revisions: readonly ReleaseMeta[]): ReleaseMeta[] {
   const [newest] = revisions;
-  if (newest === undefined || newest.status === "uninstalled") return [];
+  if (!isInstalled(newest)) return [];
   const deployed = revisions.find(({ status }) => status === "deployed");
   return [...new Set([newest, deployed ?? newest])];
 }
