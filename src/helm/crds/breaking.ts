@@ -6,9 +6,6 @@
 
 import {
   annotateCommand,
-  CUSTOM_RESOURCE_DEFINITIONS,
-  get,
-  ignoreNotFound,
   isForbidden,
   isNotFound,
   listObjects,
@@ -32,7 +29,14 @@ import {
   type Problem,
   type Question,
 } from "../../model/index.ts";
-import { findLosses, crdName, toResource, findDroppedStoredVersions } from "./crd.ts";
+import {
+  crdName,
+  crdTarget,
+  findDroppedStoredVersions,
+  findLosses,
+  readInstalledCrd,
+  toResource,
+} from "./crd.ts";
 import type { CrdFile, CrdTools, Loss, InstalledCrd } from "./crd.ts";
 import { migrateObjects, findMigrationObstacle } from "./storage-migration.ts";
 
@@ -94,7 +98,7 @@ export async function removeChangeMarks(names: readonly string[], tools: CrdTool
 /** Sets the annotation that marks a confirmed change on an installed CRD; null removes it. */
 async function setChangeMark(name: string, mark: string | null, { client, signal }: CrdTools): Promise<void> {
   const body = { metadata: { annotations: { [CHANGE_MARK]: mark } } };
-  await mergePatch(client, { resource: CUSTOM_RESOURCE_DEFINITIONS, name }, { body, signal });
+  await mergePatch(client, crdTarget(name), { body, signal });
 }
 
 /** Computes the value of the annotation that marks a change to exactly this definition, confirmed by exactly this token. */
@@ -165,12 +169,8 @@ function describeStaleConfirmation(confirmed: string | undefined): string {
 }
 
 /** Compares a definition with the installed one. Undefined if no definition is installed, or if nothing can break. */
-async function findLossyChange(
-  { file, crd }: CrdFile,
-  { client, signal }: CrdTools,
-): Promise<LossyChange | undefined> {
-  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
-  const found = await get(client, target, { signal }).catch(ignoreNotFound);
+async function findLossyChange({ file, crd }: CrdFile, tools: CrdTools): Promise<LossyChange | undefined> {
+  const found = await readInstalledCrd(crdName(crd), tools);
   const live = found as unknown as InstalledCrd | undefined;
   if (live === undefined) return undefined;
   const losses = findLosses(live, crd);

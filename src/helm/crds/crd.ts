@@ -3,6 +3,7 @@
  * objects it affects (docs/reference/modules.md, "CRDs that change").
  */
 
+import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound } from "../../kube/index.ts";
 import type { KubeClient, Resource } from "../../kube/index.ts";
 import { sameJson, type Clock } from "../../lib/index.ts";
 import { objectOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
@@ -76,6 +77,19 @@ interface CrdVersion {
 /** The name of a definition, "" where it has none. */
 export function crdName(object: JsonObject): string {
   return asString(objectOf(object["metadata"])["name"]) ?? "";
+}
+
+/** The installed definition of this name, as the target of requests. */
+export function crdTarget(name: string) {
+  return { resource: CUSTOM_RESOURCE_DEFINITIONS, name };
+}
+
+/** Reads the installed definition of this name; undefined if there is none. Throws ApiError, ConnectionError. */
+export function readInstalledCrd(
+  name: string,
+  { client, signal }: Pick<CrdTools, "client" | "signal">,
+): Promise<JsonObject | undefined> {
+  return get(client, crdTarget(name), { signal }).catch(ignoreNotFound);
 }
 
 /** The resource in one version of a definition, for requests about its objects. */

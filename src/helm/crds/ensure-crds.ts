@@ -7,9 +7,7 @@ import {
   ApiError,
   CONVERSION_ANNOTATION,
   serverSideApply,
-  CUSTOM_RESOURCE_DEFINITIONS,
   get,
-  ignoreNotFound,
   isNotFound,
   pathOf,
   type KubeClient,
@@ -29,6 +27,8 @@ import { withoutServerFields } from "../manifest/manifest.ts";
 import { removeChangeMarks, checkCrds, refuseBreakingChanges } from "./breaking.ts";
 import {
   crdName,
+  crdTarget,
+  readInstalledCrd,
   toResource,
   type CrdFile,
   type CrdRequest,
@@ -163,8 +163,7 @@ async function applyCrd({ file, crd }: CrdFile, tools: ApplyTools): Promise<Json
 async function applyWithConversion(crd: JsonObject, tools: ApplyTools): Promise<JsonObject> {
   const { conversion, ...spec } = objectOf(crd["spec"]);
   if (conversion === undefined) return sendCrd(crd, tools);
-  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
-  const live = (await get(tools.client, target, { signal: tools.signal }).catch(ignoreNotFound)) ?? {};
+  const live = (await readInstalledCrd(crdName(crd), tools)) ?? {};
   if (!isOtherConversion(objectOf(live["spec"])["conversion"], conversion)) return sendCrd(crd, tools);
   const isOfHook = CONVERSION_ANNOTATION in objectOf(objectOf(live["metadata"])["annotations"]);
   if (isOfHook) return sendCrd({ ...crd, spec }, tools);
@@ -194,8 +193,7 @@ function sendCrd(
     Object.entries(objectOf(fullMetadata)).filter(([field]) => AUTHOR_METADATA.includes(field)),
   );
   const withExtraLabels = labels && { labels: { ...objectOf(metadata["labels"]), ...labels } };
-  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
-  return serverSideApply(client, target, {
+  return serverSideApply(client, crdTarget(crdName(crd)), {
     body: { ...body, metadata: { ...metadata, ...withExtraLabels } },
     force: true,
     signal,
@@ -213,7 +211,7 @@ export async function waitUntilServed(
   { client, clock, signal }: CrdTools,
   deadline = clock.monotonic() + SERVED_WITHIN_MS,
 ): Promise<void> {
-  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(crd) };
+  const target = crdTarget(crdName(crd));
   let installed = crd;
   for (let reads = 1; ; reads++) {
     if (
@@ -318,8 +316,7 @@ export async function previewCrds({ files, ...request }: CrdRequest, tools: CrdT
 /** Finds out by a dry run what a definition would change in the installed one; undefined for nothing. */
 async function previewCrd(file: CrdFile, tools: CrdTools): Promise<CrdChange | undefined> {
   const name = crdName(file.crd);
-  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name };
-  const live = await get(tools.client, target, { signal: tools.signal }).catch(ignoreNotFound);
+  const live = await readInstalledCrd(name, tools);
   const after = withoutServerFields(await applyCrd(file, { ...tools, dryRun: true }));
   const before = live === undefined ? undefined : withoutServerFields(live);
   return sameJson(before, after) ? undefined : { name, before, after };

@@ -4,15 +4,12 @@
  */
 
 import { HELM, moveFields, splitFields, type FieldSplit } from "../../drift/index.ts";
-import { CUSTOM_RESOURCE_DEFINITIONS, FIELD_MANAGER, mergePatch, type KubeClient } from "../../kube/index.ts";
+import { FIELD_MANAGER, mergePatch } from "../../kube/index.ts";
 import { objectOf, type JsonObject } from "../../model/index.ts";
 import { readOwner } from "../objects/live-objects.ts";
-import { crdName } from "./crd.ts";
+import { crdName, crdTarget, type CrdTools } from "./crd.ts";
 
-interface Tools {
-  readonly client: KubeClient;
-  readonly signal?: AbortSignal | undefined;
-}
+type Tools = Pick<CrdTools, "client" | "signal">;
 
 const OWN_ENTRY = { manager: FIELD_MANAGER, apiVersion: "apiextensions.k8s.io/v1" };
 
@@ -44,8 +41,10 @@ async function takeOver(
   const managedFields = moveFields(installed, OWN_ENTRY, split);
   if (managedFields === undefined) return false;
   const { resourceVersion } = objectOf(installed["metadata"]);
-  const target = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: crdName(installed) };
-  await mergePatch(client, target, { body: { metadata: { resourceVersion, managedFields } }, signal });
+  await mergePatch(client, crdTarget(crdName(installed)), {
+    body: { metadata: { resourceVersion, managedFields } },
+    signal,
+  });
   return true;
 }
 

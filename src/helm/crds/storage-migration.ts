@@ -3,18 +3,16 @@
  * of the cluster or by the user. A definition can drop a version only when no object is stored in it.
  */
 
-import {
-  create,
-  CUSTOM_RESOURCE_DEFINITIONS,
-  get,
-  ignoreNotFound,
-  mergePatch,
-  remove,
-  type Resource,
-} from "../../kube/index.ts";
+import { create, get, ignoreNotFound, mergePatch, remove, type Resource } from "../../kube/index.ts";
 import { sleep } from "../../lib/index.ts";
 import { conditionOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
-import { storageVersion, findDroppedStoredVersions, type CrdTools, type InstalledCrd } from "./crd.ts";
+import {
+  crdTarget,
+  storageVersion,
+  findDroppedStoredVersions,
+  type CrdTools,
+  type InstalledCrd,
+} from "./crd.ts";
 
 const GROUP = "storagemigration.k8s.io";
 const PLURAL = "storageversionmigrations";
@@ -122,9 +120,8 @@ async function setStorageVersion(
     storage: each.name === version,
     served: each.served || each.name === version,
   }));
-  const definition = { resource: CUSTOM_RESOURCE_DEFINITIONS, name: live.metadata.name };
   const body = { spec: { versions: changed } };
-  const stored = await mergePatch<InstalledCrd>(client, definition, { body, signal });
+  const stored = await mergePatch<InstalledCrd>(client, crdTarget(live.metadata.name), { body, signal });
   await sleep(clock, PROPAGATION_MS, signal);
   return stored;
 }
