@@ -22,9 +22,11 @@ import type { HookRecord, ReleaseRecord } from "../release/record.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
 import { claimObject, readLiveObject, readLiveObjects, type LiveObject, type Owner } from "./live-objects.ts";
 import {
-  describeWithOwner,
+  isYieldingOwner,
   MAX_LOGGED_OBJECTS,
+  reportTakeover,
   requireTakeoverConsent,
+  yieldsObjects,
   type TakeoverRequest,
 } from "./takeover.ts";
 
@@ -57,11 +59,7 @@ export async function refuseHookReplacements(
   const isReplaced = ({ ref }: LiveObject): boolean =>
     runHooks.some((hook) => hook.ref === ref && hook.deletePolicies.includes("before-hook-creation"));
   await deleteObjectsWithFinalizers(tools, existing.filter(isReplaced), signal);
-  if (foreign.length === 0) return;
-  const objects = foreign.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
-  const logFields = { module: module.name, objects };
-  tools.logger.warn("Existing objects are replaced by hooks of the chart", logFields);
-  tools.report?.tookOver(module.name, objects);
+  reportTakeover(tools, module.name, foreign, "Existing objects are replaced by hooks of the chart");
   for (const object of foreign) await claimObject(tools, object, { release: module.name, signal });
 }
 
@@ -190,18 +188,13 @@ async function findForeignObjects(
   release: string,
   { existing, signal }: ObjectSelection,
 ): Promise<LiveObject[]> {
-  const { store } = tools;
-  // A protected, suspended or blocked release keeps its objects.
-  const isFormer = (name: string): boolean =>
-    name !== release && tools.isOurs(name) && !tools.hasModule(name) && !tools.keepsObjects(name);
   const isOwn = (owner: Owner): boolean =>
-    owner.release === release
-      ? owner.namespace === tools.namespace
-      : owner.namespace === store.namespaceOf(owner.release) && isFormer(owner.release);
+    isYieldingOwner(tools, release, owner) && (owner.release === release || !tools.hasModule(owner.release));
   const ofOtherReleases = existing.filter(({ owner }) => owner !== undefined && !isOwn(owner));
   let withoutOwner = existing.filter(({ owner }) => owner === undefined);
-  const formerReleases = store.newestRevisions().filter(({ name }) => isFormer(name));
-  for (const name of [release, ...formerReleases.map((former) => former.name)]) {
+  const otherNames = tools.store.newestRevisions().flatMap(({ name }) => (name === release ? [] : [name]));
+  const formerNames = otherNames.filter((name) => !tools.hasModule(name) && yieldsObjects(tools, name));
+  for (const name of [release, ...formerNames]) {
     const created = await findObjectsCreatedBy(tools, name, { existing: withoutOwner, signal });
     withoutOwner = withoutOwner.filter((each) => !created.includes(each));
   }

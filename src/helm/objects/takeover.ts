@@ -98,7 +98,14 @@ export async function adoptExistingObjects(
   const keeps = (object: LiveObject): boolean => needingConsent.includes(object) || own.includes(object);
   for (const object of existing)
     await claimObject(tools, object, { release: module.name, keep: keeps(object), signal });
-  reportTakeover(reconciliation, existing, needingConsent);
+  // Without objects that belong to this release already, and only lacked a label of helm.
+  const self = { release: module.name, namespace: tools.namespace };
+  const adopted = existing.filter(({ owner }) => !isSameOwner(owner, self));
+  const message =
+    needingConsent.length > 0
+      ? "Existing objects are adopted, and retained when the module is removed"
+      : "Objects of other releases are adopted";
+  reportTakeover(tools, module.name, adopted, message);
 }
 
 /** Whether an object is the namespace that the operator has created for the module, because its release must be stored there. */
@@ -113,12 +120,16 @@ function isNamespaceOfModule(
 
 /**
  * Whether the owner of an object lets the release `adopter` have it: it is that release, or another one of this operator, because a
- * template moved or a module was renamed. A release that is protected, suspended or blocked keeps its objects.
+ * template moved or a module was renamed.
  */
-function isYieldingOwner(tools: Reconciler, adopter: string, { release, namespace }: Owner): boolean {
+export function isYieldingOwner(tools: Reconciler, adopter: string, { release, namespace }: Owner): boolean {
   if (release === adopter) return namespace === tools.namespace;
-  const { isOurs, keepsObjects, store } = tools;
-  return namespace === store.namespaceOf(release) && isOurs(release) && !keepsObjects(release);
+  return namespace === tools.store.namespaceOf(release) && yieldsObjects(tools, release);
+}
+
+/** Whether a release of this operator lets other releases have its objects. One that is protected, suspended or blocked keeps them. */
+export function yieldsObjects({ isOurs, keepsObjects }: Reconciler, release: string): boolean {
+  return isOurs(release) && !keepsObjects(release);
 }
 
 /** Finds the objects of the chart that helm refuses: they exist, the release does not record them, and they lack its metadata. */
@@ -177,27 +188,19 @@ function computeTakeoverToken(objects: readonly LiveObject[]): string {
 }
 
 /** For people: the object, and the release that owns it. */
-export function describeWithOwner({ ref, owner }: LiveObject): string {
+function describeWithOwner({ ref, owner }: LiveObject): string {
   return `${resourceName(ref)} of ${owner === undefined ? "no release" : `${owner.namespace}/${owner.release}`}`;
 }
 
-/** Logs and counts the objects that get another owner. `foreign` are those that needed consent. */
-function reportTakeover(
-  { tools, request }: Reconciliation,
-  existing: readonly LiveObject[],
-  foreign: readonly LiveObject[],
+/** Logs and counts that a module's release gets objects of other owners. */
+export function reportTakeover(
+  { logger, report }: Pick<Reconciler, "logger" | "report">,
+  module: string,
+  taken: readonly LiveObject[],
+  message: string,
 ): void {
-  const { name } = request.module;
-  const { logger, report } = tools;
-  // Without objects that belong to this release already, and only lacked a label of helm.
-  const self = { release: name, namespace: tools.namespace };
-  const adopted = existing.filter(({ owner }) => !isSameOwner(owner, self));
-  if (adopted.length === 0) return;
-  const objects = adopted.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
-  const message =
-    foreign.length > 0
-      ? "Existing objects are adopted, and retained when the module is removed"
-      : "Objects of other releases are adopted";
-  logger.warn(message, { module: name, objects });
-  report?.tookOver(name, objects);
+  if (taken.length === 0) return;
+  const objects = taken.map(describeWithOwner).slice(0, MAX_LOGGED_OBJECTS);
+  logger.warn(message, { module, objects });
+  report?.tookOver(module, objects);
 }
