@@ -7,8 +7,9 @@ export { ForeignReleaseError, HelmError, RestoreError } from "./binary/helm-erro
 export { isChartFault } from "./binary/helm-messages.ts";
 export { Helm, type HelmReport } from "./binary/helm.ts";
 export { RELEASE_LABELS, managedByDigest } from "./release/revisions.ts";
-export { listManifestObjects, changedObjects, parseDocuments, listLastingRefs } from "./manifest/manifest.ts";
-export { manifestChecksum, resourceName, type ChangedObject, type ObjectRef } from "./manifest/manifest.ts";
+export { changedObjects, type ChangedObject } from "./manifest/difference.ts";
+export { listManifestObjects, parseDocuments, listLastingRefs } from "./manifest/manifest.ts";
+export { manifestChecksum, resourceName, type ObjectRef } from "./manifest/manifest.ts";
 export { findApplyWarnings } from "./manifest/apply-warnings.ts";
 export { findFloatWarnings } from "./manifest/float-warnings.ts";
 export { findManifestWarnings } from "./manifest/manifest-problems.ts";

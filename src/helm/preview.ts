@@ -6,13 +6,8 @@ import type { CrdTools } from "./crds/crd.ts";
 import { previewCrds } from "./crds/ensure-crds.ts";
 import { collectFacts, planRelease, type ReleasePlan } from "./decide.ts";
 import { withHelmMetadata, LiveObjectClient } from "./objects/live-objects.ts";
-import {
-  diffObjects,
-  parseDocuments,
-  indexLastingObjects,
-  withoutServerFields,
-  type ObjectRef,
-} from "./manifest/manifest.ts";
+import { diffObjects, withoutServerFields } from "./manifest/difference.ts";
+import { indexLastingObjects, parseDocuments, type ObjectRef } from "./manifest/manifest.ts";
 import { createNamespaceAdder } from "./manifest/edit-manifest.ts";
 import type { ReleaseMeta } from "./release/revisions.ts";
 import { renderManifests, renderChart } from "./rendering.ts";

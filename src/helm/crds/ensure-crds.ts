@@ -23,7 +23,7 @@ import {
 } from "../../lib/index.ts";
 import { conditionOf, objectOf, ProblemError, asString } from "../../model/index.ts";
 import type { Json, JsonObject, Problem } from "../../model/index.ts";
-import { withoutServerFields } from "../manifest/manifest.ts";
+import { withoutServerFields } from "../manifest/difference.ts";
 import { removeChangeMarks, checkCrds, refuseBreakingChanges } from "./breaking.ts";
 import {
   crdName,

@@ -16,7 +16,7 @@ import { collectFacts } from "../decide.ts";
 import { withHookWatch } from "../hook-watch.ts";
 import { RecordedObjects } from "../objects/recorded-objects.ts";
 import { restoreObjects } from "../objects/restore-objects.ts";
-import { diffManifests } from "../manifest/manifest.ts";
+import { diffManifests } from "../manifest/difference.ts";
 import { diffCrds, diffRelease, previewRelease, type Preview } from "../preview.ts";
 import { reconcileRelease } from "../reconcile.ts";
 import { renderChart, renderManifests } from "../rendering.ts";

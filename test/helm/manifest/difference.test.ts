@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { diffObjects } from "../../../src/helm/manifest/manifest.ts";
+import { diffObjects } from "../../../src/helm/manifest/difference.ts";
 
 // `module diff`: what is shown of an object that changes.
 
