@@ -32,7 +32,7 @@ import { ContentFetcher } from "./fetch/fetch-content.ts";
 import { LockConfigMap } from "./lock.ts";
 import { CheckReporter } from "./leader/reporter.ts";
 import { LockedModules, type ChangedModules } from "./locked-modules.ts";
-import { SourceList, type SourceEntry } from "./source-list.ts";
+import { identifySpec, SourceList, type SourceEntry } from "./source-list.ts";
 import { filterKeys, parseInstallerKeys, type InstallerKeys } from "./trusted-keys.ts";
 
 /** What the operator gives to the package, and its settings. */
@@ -205,12 +205,12 @@ export class SourcesContext {
 
   /**
    * Whether a source still names the module, with the same spec: a user may edit the source, or delete it and create it
-   * again (`uid`), during a check.
+   * again, during a check.
    */
   isStillRequested({ name, object }: SourceEntry, module: string): boolean {
-    const { uid, generation } = this.#sources.get(name)?.object.metadata ?? {};
-    const isSameSpec = uid === object.metadata.uid && generation === object.metadata.generation;
-    return !this.#closed && isSameSpec && this.#sources.requested.get(module)?.source === name;
+    const now = this.#sources.get(name)?.object;
+    if (this.#closed || now === undefined || identifySpec(now) !== identifySpec(object)) return false;
+    return this.#sources.requested.get(module)?.source === name;
   }
 
   /** As the leader: changes the lock while nothing else does, and then updates modules directory and state. */

@@ -68,6 +68,11 @@ export class SourceList {
   }
 }
 
+/** Identifies the spec of a source. A source that a user deletes and creates again (`uid`) has another one. */
+export function identifySpec({ metadata: { uid, generation } }: IModuleSource): string {
+  return `${uid} ${generation}`;
+}
+
 /** Sorts the older source first, because it wins if two sources name a module; by name if both are equally old. */
 function compareByAge({ object: a }: SourceEntry, { object: b }: SourceEntry): number {
   const [left, right] = [a, b].map(({ metadata }) => `${metadata.creationTimestamp ?? ""} ${metadata.name}`);
@@ -79,9 +84,8 @@ function compareByAge({ object: a }: SourceEntry, { object: b }: SourceEntry): n
  * `before` stays in force.
  */
 function readSource(object: IModuleSource, before: SourceEntry | undefined): SourceEntry {
-  const { name, uid, generation } = object.metadata;
-  const known = before?.object.metadata;
-  if (before !== undefined && known?.uid === uid && known?.generation === generation)
+  const { name } = object.metadata;
+  if (before !== undefined && identifySpec(before.object) === identifySpec(object))
     return { ...before, object };
   try {
     return { name, object, spec: parseSourceSpec(object), problem: undefined };

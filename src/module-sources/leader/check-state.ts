@@ -5,7 +5,7 @@ import type { RegistryPauses } from "../../registry/index.ts";
 import { REQUESTED_AT } from "../../model/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
-import type { SourceEntry } from "../source-list.ts";
+import { identifySpec, type SourceEntry } from "../source-list.ts";
 import type { ModuleError, PendingUpdate, SourceSpec } from "../types.ts";
 import { checkSource } from "./check-source.ts";
 import {
@@ -40,7 +40,7 @@ export class CheckState {
 }
 
 /** The value of the annotation with which a user requests a check; the status repeats it once the check is done. */
-export function readCheckToken({ metadata }: IModuleSource): string | undefined {
+function readCheckToken({ metadata }: IModuleSource): string | undefined {
   return metadata.annotations?.[REQUESTED_AT]?.slice(0, MAX_TOKEN_CHARS);
 }
 
@@ -56,7 +56,7 @@ export async function runCheck(
   const { options, lockedModules } = context;
   const { pauses } = context.fetcher;
   const { object, spec, name } = source;
-  const checkedSpec = `${object.metadata.uid} ${object.metadata.generation}`;
+  const checkedSpec = identifySpec(object);
   let { answer } = checkState.findings;
   const onAnswer = (code: string): void => {
     context.reporter.onAnswer(name, code);
@@ -117,8 +117,11 @@ function findSuspendedErrors(
   );
 }
 
-/** Whether a user requests this check by an annotation. */
-function isCheckRequested({ object }: SourceEntry, { findings }: CheckState): boolean {
+/**
+ * Whether a user requests a check by an annotation. A token of the annotation was handled if this process or, as the status says,
+ * an earlier leader has checked for it.
+ */
+export function isCheckRequested({ object }: SourceEntry, { findings }: CheckState): boolean {
   const token = readCheckToken(object);
   const handled = [findings.handledToken, object.status?.lastHandledReconcileAt];
   return token !== undefined && !handled.includes(token);

@@ -9,14 +9,15 @@ import { Loop } from "../../runtime/index.ts";
 import { MODULE_SOURCES } from "../../status/index.ts";
 import { SourceRemovals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
-import { LockKeeper } from "../lock-keeper.ts";
-import type { SourceEntry } from "../source-list.ts";
-import { CHECK_RETRY, CheckState, MAX_START_DELAY_MS, readCheckToken, runCheck } from "./check-state.ts";
-import { ApprovalObserver, getApproval, UpdateObserver } from "./update-progress.ts";
+import { identifySpec, type SourceEntry } from "../source-list.ts";
+import { CHECK_RETRY, CheckState, isCheckRequested, MAX_START_DELAY_MS, runCheck } from "./check-state.ts";
+import { UpdateObserver } from "./update-progress.ts";
 import { StatusPublisher } from "./status-publisher.ts";
 
-/** Until the uid of the CRD is read again after an error. */
-const CRD_RETRY = { firstMs: 1000, maxMs: 300_000 };
+/** Longest time from a change of the lock until its entries are compared. */
+const COMPARE_AFTER_MS = 5000;
+/** Time until the lock is compared again after an error. */
+const COMPARE_RETRY_MS = 60_000;
 /** Until the ModuleSources are reconciled again after an error. */
 const RECONCILE_RETRY = { firstMs: 1000, maxMs: 300_000 };
 /** Changes of the state within this time cause one review: a converge changes the state many times. */
@@ -43,7 +44,7 @@ export class SourceController {
   readonly #statusPublisher: StatusPublisher;
   readonly #startedAt: number;
   readonly #reconcileLoop: Loop;
-  readonly #crdLoop: Loop;
+  readonly #lockLoop: Loop;
   /** The first converge has ended. */
   #isStartOver = false;
 
@@ -55,12 +56,14 @@ export class SourceController {
     this.#startedAt = clock.monotonic();
     this.#statusPublisher = new StatusPublisher(context);
     this.#reconcileLoop = this.#createLoop(() => this.#reconcile(), RECONCILE_RETRY);
-    this.#crdLoop = new Loop({
+    this.#lockLoop = new Loop({
       clock,
-      run: () => this.#removals.recordCrdUid(),
-      retry: CRD_RETRY,
-      onError: (error) =>
-        options.logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) }),
+      run: () => this.#restoreLock(),
+      retry: COMPARE_RETRY_MS,
+      onError: (error) => {
+        const fields = { configMap: context.lock.name, error: oneLine(error) };
+        options.logger.warn("The lock cannot be compared or completed", fields);
+      },
     });
     this.#removals = new SourceRemovals(context);
     const onChange = (): void => {
@@ -74,7 +77,8 @@ export class SourceController {
       // Subscribes at the same time, so that both share the first list.
       { close: options.statuses.watchSources(hub) },
       watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
-      new LockKeeper(context),
+      // All changes until then count as one, so that a tool that deletes the lock is answered rarely.
+      watchConfigMap(options, context.lock.name, () => this.#lockLoop.trigger(COMPARE_AFTER_MS)),
     );
     this.#runInBackground(() => context.publish());
     onChange();
@@ -93,8 +97,7 @@ export class SourceController {
    */
   #observeState(): { close(): void } {
     const context = this.#context;
-    const approvals = new ApprovalObserver();
-    const onDecided = (source: string): void => this.#triggerCheck(source);
+    const triggerCheck = (source: string): void => this.#getOrCreateCheck(source).loop.trigger();
     const runInBackground = (work: () => Promise<void>): void =>
       this.#runInBackground(() =>
         work().catch((error: unknown) => {
@@ -102,14 +105,11 @@ export class SourceController {
           throw error;
         }),
       );
-    const updates = new UpdateObserver(context, { runInBackground, onDecided });
+    const updates = new UpdateObserver(context, { runInBackground, triggerCheck });
     const review = (): void => {
       runInBackground(() => this.#removals.deleteEntriesOfDeleted());
-      updates.reviewUpdates();
+      updates.review();
       this.#startDelayedChecks();
-      const readApproval = (module: string): string | undefined => getApproval(context, module);
-      for (const source of approvals.findNewlyApproved(context.sources.requested, readApproval))
-        this.#triggerCheck(source);
     };
     const reviews = this.#createLoop(review, REPEAT_MS);
     context.options.state.onChange(() => reviews.trigger(REVIEW_DELAY_MS));
@@ -128,7 +128,7 @@ export class SourceController {
 
   close(): void {
     this.#removals.close();
-    this.#crdLoop.close();
+    this.#lockLoop.close();
     this.#reconcileLoop.close();
     for (const subscription of this.#subscriptions) subscription.close();
     for (const { loop } of this.#checks.values()) loop.close();
@@ -156,23 +156,14 @@ export class SourceController {
       this.#checkIfModulesChanged(source.name);
     }
     this.#removals.scheduleRemovals();
-    // Without the CRD of the ModuleSources in the lock, no module is removed.
-    this.#crdLoop.trigger();
+    this.#removals.recordCrd();
   }
 
-  /**
-   * Checks a source if its spec is new or a user requests a check by annotation; otherwise only updates its status. A token
-   * of the annotation was handled if this process or, as the status says, an earlier leader has checked for it.
-   */
+  /** Checks a source if its spec is new or a user requests a check by annotation; otherwise only updates its status. */
   #checkIfDue(source: SourceEntry): void {
     const { state: checkState, loop } = this.#getOrCreateCheck(source.name);
-    const { uid, generation } = source.object.metadata;
-    const isNew = checkState.checkedSpec !== `${uid} ${generation}`;
-    const token = readCheckToken(source.object);
-    const isRequested =
-      token !== undefined &&
-      token !== checkState.findings.handledToken &&
-      token !== source.object.status?.lastHandledReconcileAt;
+    const isNew = checkState.checkedSpec !== identifySpec(source.object);
+    const isRequested = isCheckRequested(source, checkState);
     if (isNew || isRequested) loop.trigger(isRequested ? 0 : this.#getStartDelay(source));
     else this.#statusPublisher.publish(source.name, checkState.findings);
   }
@@ -216,11 +207,6 @@ export class SourceController {
     return check;
   }
 
-  /** Checks a source now; while a check runs, once more after it. */
-  #triggerCheck(name: string): void {
-    this.#getOrCreateCheck(name).loop.trigger();
-  }
-
   /** Ends the checks, the pending status and the series of a ModuleSource that was deleted. */
   #forgetSource(name: string): void {
     this.#checks.get(name)?.loop.close();
@@ -240,7 +226,7 @@ export class SourceController {
       // The source may have been created again meanwhile.
       if (this.#checks.get(name)?.state === checkState)
         this.#statusPublisher.publish(name, checkState.findings);
-      this.#crdLoop.trigger();
+      this.#removals.recordCrd();
       await this.#collectGarbage();
     });
     return (checkState.findings.nextCheck ?? 0) - this.#context.options.clock.now();
@@ -253,6 +239,17 @@ export class SourceController {
       await this.#context.publish();
       for (const { loop } of this.#checks.values()) loop.trigger();
     });
+  }
+
+  /** Writes the entries of the lock again that someone else has deleted or changed while the operator runs. */
+  async #restoreLock(): Promise<void> {
+    const { lockedModules, options, lock } = this.#context;
+    const modules = await this.#context.runExclusively(() => lockedModules.restoreLostEntries());
+    if (modules.length > 0)
+      options.logger.warn("The lock had lost or changed entries, which are written again", {
+        configMap: lock.name,
+        modules: modules.join(", "),
+      });
   }
 
   /** Deletes blobs and unpacked content that neither the lock nor a pending update names, and reports the size of the rest. */

@@ -10,6 +10,8 @@ import type { SourceList } from "../source-list.ts";
 import type { LockEntry } from "../types.ts";
 
 const CRD = "modulesources.addon-operator.io";
+/** Until the uid of the CRD is read again after an error. */
+const CRD_RETRY = { firstMs: 1000, maxMs: 300_000 };
 
 /**
  * Decides which modules are removed. Nothing but a user's change of a ModuleSource removes a module: if the CRD is deleted,
@@ -25,13 +27,22 @@ export class SourceRemovals {
   /** Why removals wait; logged once. */
   #blocker: string | undefined;
 
+  /** Records the CRD in the lock. */
+  readonly #crdLoop: Loop;
   /** The CRD is the one that the lock names. */
   #isCrdRecorded = false;
 
   constructor(context: SourcesContext) {
     this.#context = context;
+    const { clock, logger } = context.options;
+    this.#crdLoop = new Loop({
+      clock,
+      run: () => this.#recordCrdUid(),
+      retry: CRD_RETRY,
+      onError: (error) => logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) }),
+    });
     this.#loop = new Loop({
-      clock: context.options.clock,
+      clock,
       run: () => this.#confirmRemovals(),
       retry: BLOCKED_RETRY_MS,
       onError: (error) => this.#block(`the ModuleSources cannot be read: ${oneLine(error)}`),
@@ -56,7 +67,13 @@ export class SourceRemovals {
     return new MissingItems(this.#context.options.clock.monotonic(), SECOND_CHECK_MS, this.#unnamedSince);
   }
 
+  /** Records the CRD in the lock, if that is possible now: without it, no module is removed. */
+  recordCrd(): void {
+    this.#crdLoop.trigger();
+  }
+
   close(): void {
+    this.#crdLoop.close();
     this.#loop.close();
   }
 
@@ -85,7 +102,7 @@ export class SourceRemovals {
    * Records the uid of a new CRD in the lock, once the ModuleSources name every locked module: then none is lost, and
    * removals are possible. Once that is done, does not ask again while nothing blocks removals. Throws errors of the API.
    */
-  async recordCrdUid(): Promise<void> {
+  async #recordCrdUid(): Promise<void> {
     if (this.#isCrdRecorded && this.#blocker === undefined) return;
     const { lockedModules, sources } = this.#context;
     const uid = await this.#readCrdUid();

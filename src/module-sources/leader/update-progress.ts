@@ -3,7 +3,6 @@
 import type { ModuleView } from "../../state/index.ts";
 import { evaluateModule } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
-import type { RequestedModule } from "../locked-modules.ts";
 import type { LockEntry } from "../types.ts";
 import { buildGoodEntry } from "./entry-marks.ts";
 
@@ -60,28 +59,31 @@ export function getApproval({ options }: SourcesContext, module: string): string
 }
 
 /** What the observer of updates calls. */
-export interface UpdateObserverPorts {
+interface UpdateObserverPorts {
   /** Does work in the background, and reports its errors. */
   readonly runInBackground: (work: () => Promise<void>) => void;
-  /** Called when the content of an update of this source has become good, or was rolled back. */
-  readonly onDecided: (source: string) => void;
+  /** Checks a source, because the content of an update has become good or was rolled back, or a user has approved one. */
+  readonly triggerCheck: (source: string) => void;
 }
 
-/** Records in the lock that the content of an update has become good, and requests a check of the source when helm has rolled one back. */
+/** Records in the lock which content has become good, and triggers checks of sources after rollbacks by helm and approvals by users. */
 export class UpdateObserver {
   readonly #context: SourcesContext;
   readonly #ports: UpdateObserverPorts;
   readonly #recording = new Set<string>();
   /** Updates that helm has rolled back, as module and digest. */
   readonly #reportedRollbacks = new Set<string>();
+  /** The approvals at the last review, by module. */
+  #approvals: ReadonlyMap<string, string | undefined> = new Map();
 
   constructor(context: SourcesContext, ports: UpdateObserverPorts) {
     this.#context = context;
     this.#ports = ports;
   }
 
-  /** Searches the state, after it has changed, for updates that helm has rolled back, and for content that has become good. */
-  reviewUpdates(): void {
+  /** Searches the state, after it has changed, for rollbacks by helm, content that has become good, and new approvals. */
+  review(): void {
+    this.#reviewApprovals();
     const { lockedModules, options } = this.#context;
     const { state, clock } = options;
     for (const [name, entry] of lockedModules.entries) {
@@ -100,13 +102,12 @@ export class UpdateObserver {
       return void this.#reportedRollbacks.delete(key);
     if (this.#reportedRollbacks.has(key)) return;
     this.#reportedRollbacks.add(key);
-    this.#ports.onDecided(source);
+    this.#ports.triggerCheck(source);
   }
 
   /** Marks the content of an entry good, so that updates of other modules may begin. */
   async #markGood(name: string, { digest }: LockEntry): Promise<void> {
     const { lockedModules } = this.#context;
-    const { onDecided } = this.#ports;
     try {
       await this.#context.commit(async () => {
         const entry = lockedModules.entries.get(name);
@@ -116,24 +117,17 @@ export class UpdateObserver {
       this.#recording.delete(name);
     }
     const source = lockedModules.entries.get(name)?.source;
-    if (source !== undefined) onDecided(source);
+    if (source !== undefined) this.#ports.triggerCheck(source);
   }
-}
 
-/** Observes the approvals of users: each new one requests a check of its source. */
-export class ApprovalObserver {
-  #lastApprovals: ReadonlyMap<string, string | undefined> = new Map();
-
-  /** Returns the sources of modules whose approval is new since the last call. `readApproval` reads that of a module. */
-  findNewlyApproved(
-    requested: ReadonlyMap<string, Pick<RequestedModule, "source">>,
-    readApproval: (module: string) => string | undefined,
-  ): ReadonlySet<string> {
-    const before = this.#lastApprovals;
-    const now = new Map([...requested.keys()].map((module) => [module, readApproval(module)]));
-    this.#lastApprovals = now;
-    const isNew = (module: string): boolean =>
-      now.get(module) !== undefined && now.get(module) !== before.get(module);
-    return new Set([...requested].filter(([name]) => isNew(name)).map(([, { source }]) => source));
+  /** Triggers a check of the source of each module whose approval is new since the last review. */
+  #reviewApprovals(): void {
+    const { requested } = this.#context.sources;
+    const before = this.#approvals;
+    this.#approvals = new Map([...requested.keys()].map((name) => [name, getApproval(this.#context, name)]));
+    for (const [name, { source }] of requested) {
+      const approval = this.#approvals.get(name);
+      if (approval !== undefined && approval !== before.get(name)) this.#ports.triggerCheck(source);
+    }
   }
 }

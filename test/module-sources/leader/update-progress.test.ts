@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 
+import { systemClock } from "../../../src/lib/index.ts";
+import type { SourcesContext } from "../../../src/module-sources/context.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
-import { ApprovalObserver, hasBecomeGood } from "../../../src/module-sources/leader/update-progress.ts";
+import { hasBecomeGood, UpdateObserver } from "../../../src/module-sources/leader/update-progress.ts";
 import type { LockEntry } from "../../../src/module-sources/types.ts";
 import { finished, moduleView, T0 } from "../../status/views.ts";
 
@@ -68,15 +70,30 @@ describe("new content is good", () => {
   });
 });
 
-it("an approval is new once, and again after it was withdrawn", () => {
-  const approvals = new ApprovalObserver();
-  const requested = new Map([
-    ["web", { source: "s" }],
-    ["db", { source: "t" }],
-  ]);
-  const given = [undefined, "1@a", "1@a", "2@b", undefined, "2@b"];
-  const news = given.map((each) => [
-    ...approvals.findNewlyApproved(requested, (module) => (module === "web" ? each : undefined)),
-  ]);
+it("an approval triggers one check, and another one after it was withdrawn", () => {
+  let confirmedUpdate: string | undefined;
+  const checked: string[] = [];
+  const context = {
+    sources: {
+      requested: new Map([
+        ["web", { source: "s" }],
+        ["db", { source: "t" }],
+      ]),
+    },
+    lockedModules: { entries: new Map() },
+    options: {
+      clock: systemClock,
+      state: { module: (name: string) => (name === "web" ? { confirmedUpdate } : undefined) },
+    },
+  } as unknown as SourcesContext;
+  const observer = new UpdateObserver(context, {
+    runInBackground: () => {},
+    triggerCheck: (source) => checked.push(source),
+  });
+  const news = [undefined, "1@a", "1@a", "2@b", undefined, "2@b"].map((approval) => {
+    confirmedUpdate = approval;
+    observer.review();
+    return checked.splice(0);
+  });
   expect(news).toEqual([[], ["s"], [], ["s"], [], ["s"]]);
 });
