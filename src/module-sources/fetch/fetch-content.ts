@@ -59,7 +59,7 @@ export class ContentFetcher {
   readonly #options: FetcherOptions;
   readonly #store: BlobStore;
   /** Pauses that registries have asked for. */
-  readonly pauses = new RegistryPauses();
+  readonly #pauses = new RegistryPauses();
   readonly #indexes: NonNullable<AccessOptions["indexes"]> = new Memo(MAX_INDEXES);
   /** Content that was refused, with the keys at that time: why, and until when it is not requested again. */
   readonly #refusals: Memo<{ why: string | undefined; until: number }> = new Memo(MAX_REFUSALS);
@@ -72,10 +72,22 @@ export class ContentFetcher {
   /** The registries of a source for one check, which the caller closes. `onAnswer` gets the status of each answer, and `error` without one. */
   open(spec: SourceSpec, onAnswer: (code: string) => void = () => {}): RegistryAccess {
     return new RegistryAccess(
-      { ...this.#options, indexes: this.#indexes, pauses: this.pauses },
+      { ...this.#options, indexes: this.#indexes, pauses: this.#pauses },
       spec,
       onAnswer,
     );
+  }
+
+  /** Ends the pauses of the registries of a source. */
+  endPauses(spec: SourceSpec): void {
+    for (const host of listHosts(spec)) this.#pauses.end(host);
+  }
+
+  /** When the first registry of a source may be asked again; undefined if one of them may be asked now. */
+  findPauseEnd(spec: SourceSpec): number | undefined {
+    const now = this.#options.clock.now();
+    const first = Math.min(...listHosts(spec).map((host) => this.#pauses.find(host, now) ?? now));
+    return first > now ? first : undefined;
   }
 
   /**
@@ -188,6 +200,11 @@ export class ContentFetcher {
         `it does not fit on disk: ${size} bytes are stored, ${more} are to be fetched, ${maxBytes} are allowed (--sources-max)`,
       );
   }
+}
+
+/** Hosts that a source sends requests to. */
+function listHosts({ mirrors, registry }: SourceSpec): string[] {
+  return [...mirrors, registry].map(({ host }) => host);
 }
 
 /** Adds to an error of the disk how many bytes could not be stored; other errors stay as they are. */

@@ -15,16 +15,15 @@ import type { RegistryAccess } from "../fetch/registry-access.ts";
 import type { SourceEntry } from "../source-list.ts";
 import { toChartContent } from "../source-spec.ts";
 import type {
-  CheckFindings,
   Choice,
   LockEntry,
   ModuleError,
   ModuleRequest,
   PendingUpdate,
   ResolvedCandidate,
-  SourceSpec,
 } from "../types.ts";
 import { describeContentProblem } from "./check-content.ts";
+import type { CheckState } from "./check-state.ts";
 import { allowsVersion, chooseFromRegistry, toApproval } from "./choose.ts";
 import {
   buildKeptEntry,
@@ -36,18 +35,6 @@ import {
   type SourceModule,
 } from "./entry-marks.ts";
 import { findRollbackReason, getApproval } from "./update-progress.ts";
-
-/** How one check of a source differs from others. */
-interface CheckOptions {
-  /** The modules to check. */
-  readonly names: readonly string[];
-  /** A user requests the check. */
-  readonly isRequested: boolean;
-  /** What waited at the last check, by module. */
-  readonly pendingBefore: ReadonlyMap<string, PendingUpdate>;
-  /** Gets the status of each answer of the registry (`200`, `error` without an answer). */
-  readonly onAnswer: (code: string) => void;
-}
 
 /** What the check of one module has found. */
 interface ModuleFinding {
@@ -61,61 +48,67 @@ class BlockedError extends Error {}
 /** The registry has no version for the request. The locked content stays in use. */
 class WithdrawnError extends Error {}
 
-/** Checks modules of a source, one after another. A failure of one module does not affect the others. Never throws. */
+/**
+ * Checks the modules of a source one after another, unless it is suspended, and records in `checkState` what it has found. A failure
+ * of one module does not affect the others. Never throws.
+ */
 export async function checkSource(
   context: SourcesContext,
   source: SourceEntry,
-  options: CheckOptions,
-): Promise<CheckFindings> {
+  checkState: CheckState,
+): Promise<void> {
+  const { fetcher, reporter, sources } = context;
+  const { name: sourceName, spec } = source;
+  const isRequested = checkState.isRequested(source.object);
   const errors = new Map<string, ModuleError>();
   const pendingUpdates = new Map<string, PendingUpdate>();
-  const { spec } = source;
-  if (spec === undefined) return { errors, pendingUpdates };
-  const registry = context.fetcher.open(spec, options.onAnswer);
-  const check = new SourceCheck(context, { ...source, spec }, registry, options);
-  try {
-    for (const name of options.names) {
-      const request = spec.modules.get(name);
-      if (request === undefined || !context.isStillRequested(source, name)) continue;
-      const chart = toChartContent(spec, name, request);
-      const { error, pending } = await check.run({ source: source.name, name, request, chart });
-      if (error !== undefined) errors.set(name, error);
-      if (pending !== undefined) pendingUpdates.set(name, pending);
+  let answerCode: string | undefined;
+  if (isRequested && spec !== undefined) fetcher.endPauses(spec);
+  if (spec !== undefined && !spec.suspend) {
+    const registry = fetcher.open(spec, (code) => {
+      reporter.onAnswer(sourceName, code);
+      answerCode = code;
+    });
+    const check = new SourceCheck(context, source, registry, isRequested);
+    const { pendingUpdates: pendingBefore } = checkState.findings;
+    try {
+      for (const name of sources.listModules(sourceName)) {
+        const request = spec.modules.get(name);
+        if (request === undefined || !context.isStillRequested(source, name)) continue;
+        const module = { source: sourceName, name, request, chart: toChartContent(spec, name, request) };
+        const { error, pending } = await check.run(module, pendingBefore.get(name));
+        if (error !== undefined) errors.set(name, error);
+        if (pending !== undefined) pendingUpdates.set(name, pending);
+      }
+    } finally {
+      await registry.close();
     }
-  } finally {
-    await registry.close();
   }
-  return { errors, pendingUpdates };
+  checkState.record(context, source, { errors, pendingUpdates, answerCode });
 }
 
-/** One check of a source, with its open registry. */
+/** One check of a source, with its open registry. `before` is what waited for a module at the last check. */
 class SourceCheck {
   readonly #context: SourcesContext;
-  readonly #source: SourceEntry & { readonly spec: SourceSpec };
+  readonly #source: SourceEntry;
   readonly #registry: RegistryAccess;
+  /** A user requests the check. */
   readonly #isRequested: boolean;
-  readonly #pendingBefore: ReadonlyMap<string, PendingUpdate>;
 
-  constructor(
-    context: SourcesContext,
-    source: SourceEntry & { readonly spec: SourceSpec },
-    registry: RegistryAccess,
-    { isRequested, pendingBefore }: Pick<CheckOptions, "isRequested" | "pendingBefore">,
-  ) {
+  constructor(context: SourcesContext, source: SourceEntry, registry: RegistryAccess, isRequested: boolean) {
     this.#context = context;
     this.#source = source;
     this.#registry = registry;
     this.#isRequested = isRequested;
-    this.#pendingBefore = pendingBefore;
   }
 
   /** Checks one module, and reports the result. Never throws. */
-  async run(module: SourceModule): Promise<ModuleFinding> {
+  async run(module: SourceModule, before: PendingUpdate | undefined): Promise<ModuleFinding> {
     const { lockedModules, reporter } = this.#context;
     const { name, request } = module;
     let finding: ModuleFinding;
     try {
-      const pending = await this.#checkModule(module);
+      const pending = await this.#checkModule(module, before);
       finding = { pending, error: findRollbackError(lockedModules.entries.get(name), request, pending) };
     } catch (error) {
       finding = { error: toModuleError(error) };
@@ -129,14 +122,17 @@ class SourceCheck {
    * Brings one module to the content that its source requests, as far as the update policy allows. Returns the newer content
    * that has to wait.
    */
-  async #checkModule(module: SourceModule): Promise<PendingUpdate | undefined> {
+  async #checkModule(
+    module: SourceModule,
+    before: PendingUpdate | undefined,
+  ): Promise<PendingUpdate | undefined> {
     const { name, chart } = module;
     this.#context.blobStore.requireTrust(chart, this.#context.listKeys(name));
     await this.#restoreLostEntry(module);
     // The registry may have lost the locked content for good: a newer version can still replace it.
     const fetchFailure = await this.#fetchLockedContent(module).catch((error: unknown) => ({ error }));
     if (fetchFailure === undefined) await this.#rollBackFailedUpdate(module);
-    const choice = await this.#chooseNext(module);
+    const choice = await this.#chooseNext(module, before);
     if (choice.kind === "apply") {
       await this.#applyContent(module, choice.candidate);
       return undefined;
@@ -145,7 +141,7 @@ class SourceCheck {
     // The choice "keep" without a reason means that the locked content is the requested one.
     const withdrawal = choice.kind === "keep" ? choice.reason : undefined;
     await this.#keepContent(module, choice.kind === "keep" && withdrawal === undefined);
-    const pending = choice.kind === "defer" ? await this.#recordPending(module, choice) : undefined;
+    const pending = choice.kind === "defer" ? await this.#recordPending(name, choice, before) : undefined;
     this.#reportUnmatchedApproval(name, pending);
     if (withdrawal !== undefined) throw new WithdrawnError(withdrawal);
     return pending;
@@ -198,14 +194,14 @@ class SourceCheck {
   }
 
   /** Chooses the content of a module from what the registry has, the request, the update policy and other updates in progress. */
-  #chooseNext(module: SourceModule): Promise<Choice> {
+  #chooseNext(module: SourceModule, before: PendingUpdate | undefined): Promise<Choice> {
     const { options, lockedModules, reporter } = this.#context;
     const { name, source, request, chart } = module;
-    const { update } = this.#source.spec;
+    const update = this.#source.spec?.update;
     const { entries } = lockedModules;
     const locked = this.#findComparableEntry(module);
     // Verified before: they are not fetched again only to learn their version.
-    const earlierContents = [locked, locked?.seen, this.#pendingBefore.get(name)];
+    const earlierContents = [locked, locked?.seen, before];
     return chooseFromRegistry({
       name,
       request,
@@ -261,13 +257,14 @@ class SourceCheck {
    * may decide when the content is used; for a module that is not locked, only the findings of the last check have it.
    */
   async #recordPending(
-    { name }: SourceModule,
+    name: string,
     { candidate, waitsFor, reason, until }: Choice & { kind: "defer" },
+    before: PendingUpdate | undefined,
   ): Promise<PendingUpdate> {
     const { options, lockedModules, reporter } = this.#context;
     const { version, digest } = candidate;
     const locked = lockedModules.entries.get(name);
-    const seenBefore = locked === undefined ? this.#pendingBefore.get(name) : locked.seen;
+    const seenBefore = locked === undefined ? before : locked.seen;
     const isKnown = seenBefore?.digest === digest;
     const since = isKnown ? seenBefore.since : options.clock.now();
     const pending: PendingUpdate = { ...candidate, since, until, waitsFor, reason };

@@ -1,18 +1,17 @@
-/** The checks of one ModuleSource: what the leader remembers between them, and when the next one is due. */
+/** What the leader remembers of a ModuleSource between its checks: what the last one has found, and when the next one is due. */
 
 import { exponentialDelay } from "../../lib/index.ts";
-import type { RegistryPauses } from "../../registry/index.ts";
 import { REQUESTED_AT } from "../../model/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
 import { identifySpec, type SourceEntry } from "../source-list.ts";
-import type { ModuleError, PendingUpdate, SourceSpec } from "../types.ts";
-import { checkSource } from "./check-source.ts";
+import type { CheckFindings, ModuleError, PendingUpdate } from "../types.ts";
 import {
   FINDINGS_BEFORE_CHECK,
   parseStoredErrors,
   readStoredErrors,
   type RegistryAnswerKind,
+  type SourceFindings,
 } from "./source-status.ts";
 
 /** The delays after failed checks in a row. */
@@ -28,15 +27,77 @@ export const MAX_START_DELAY_MS = 10_000;
 
 const MAX_TOKEN_CHARS = 256;
 
+/** What a check of a source has found. */
+interface CheckResult extends CheckFindings {
+  /** The status of the last answer of the registry, `error` without an answer; undefined if it got no request. */
+  readonly answerCode: string | undefined;
+}
+
 /** What the last check of a source has found, and about what. */
 export class CheckState {
   findings = FINDINGS_BEFORE_CHECK;
-  /** uid and generation of the spec that was checked last. */
+  /** The spec that was checked last (`identifySpec`). */
   checkedSpec: string | undefined;
   /** The modules that the source provides, as text; undefined before it was seen. */
   modules: string | undefined;
   /** Checks in a row that failed. */
-  failures = 0;
+  #failures = 0;
+
+  /**
+   * Whether a user requests a check by an annotation. A token of the annotation was handled if this process or, as the status
+   * says, an earlier leader has checked for it.
+   */
+  isRequested(object: IModuleSource): boolean {
+    const token = readCheckToken(object);
+    const handled = [this.findings.handledToken, object.status?.lastHandledReconcileAt];
+    return token !== undefined && !handled.includes(token);
+  }
+
+  /**
+   * Records what a check has found, the time of the next one, the checked spec, and the token of the annotation by which a user
+   * requested this check. Reports whether the source could be checked.
+   */
+  record(context: SourcesContext, source: SourceEntry, found: CheckResult): void {
+    const { options, lockedModules, fetcher, reporter } = context;
+    const { object, spec, name } = source;
+    const { pendingUpdates, answerCode } = found;
+    const checkedSpec = identifySpec(object);
+    const failures = new Map([...found.errors].filter(([, { reason }]) => reason === "CheckFailed"));
+    const errors =
+      spec?.suspend === true
+        ? findSuspendedErrors(context, source, this.findings)
+        : keepConfirmedErrors(found.errors, this.#findEarlierErrors(object, checkedSpec));
+    const isFailed = failures.size > 0;
+    this.#failures = isFailed ? this.#failures + 1 : 0;
+    const now = options.clock.now();
+    reporter.onSourceChecked(name, failures);
+    if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
+    for (const [module, { reason }] of pendingUpdates) lockedModules.recordError(module, reason);
+    for (const [module, { message }] of errors) lockedModules.recordError(module, message);
+    const nextCheck = computeNextCheck({
+      intervalMs: spec?.intervalMs,
+      failures: this.#failures,
+      pausedUntil: isFailed && spec !== undefined ? fetcher.findPauseEnd(spec) : undefined,
+      pendingUpdates: pendingUpdates.values(),
+      now,
+    });
+    this.findings = {
+      errors: new Map([...findOverriddenModules(context, source), ...errors]),
+      failures,
+      pendingUpdates,
+      lastCheck: now,
+      nextCheck,
+      answer: answerCode === undefined ? this.findings.answer : classifyAnswer(answerCode),
+      handledToken: readCheckToken(object) ?? object.status?.lastHandledReconcileAt,
+    };
+    this.checkedSpec = checkedSpec;
+  }
+
+  /** The errors of the last check of this spec: by this process, or by an earlier one, which wrote them into the status. */
+  #findEarlierErrors(object: IModuleSource, checkedSpec: string): ReadonlyMap<string, ModuleError> {
+    if (this.checkedSpec === undefined) return readStoredErrors(object);
+    return this.checkedSpec === checkedSpec ? (this.findings.errors ?? new Map()) : new Map();
+  }
 }
 
 /** The value of the annotation with which a user requests a check; the status repeats it once the check is done. */
@@ -44,87 +105,17 @@ function readCheckToken({ metadata }: IModuleSource): string | undefined {
   return metadata.annotations?.[REQUESTED_AT]?.slice(0, MAX_TOKEN_CHARS);
 }
 
-/**
- * Checks the modules of a source, unless it is suspended. Records in `checkState` the findings, the time of the next check,
- * the checked spec, and the token of the annotation by which a user requested this check.
- */
-export async function runCheck(
-  context: SourcesContext,
-  source: SourceEntry,
-  checkState: CheckState,
-): Promise<void> {
-  const { options, lockedModules } = context;
-  const { pauses } = context.fetcher;
-  const { object, spec, name } = source;
-  const checkedSpec = identifySpec(object);
-  let { answer } = checkState.findings;
-  const onAnswer = (code: string): void => {
-    context.reporter.onAnswer(name, code);
-    // The last answer counts.
-    answer = classifyAnswer(code);
-  };
-  const isRequested = isCheckRequested(source, checkState);
-  if (isRequested) endPauses(pauses, spec);
-  const earlierErrors = findEarlierErrors(object, checkState, checkedSpec);
-  const names = listCheckedModules(context, source);
-  const pendingBefore = checkState.findings.pendingUpdates;
-  const found = await checkSource(context, source, { names, isRequested, pendingBefore, onAnswer });
-  const { pendingUpdates } = found;
-  const failures = new Map([...found.errors].filter(([, { reason }]) => reason === "CheckFailed"));
-  const errors = isSuspended(source)
-    ? findSuspendedErrors(context, source, checkState)
-    : keepConfirmedErrors(found.errors, earlierErrors);
-  const isFailed = failures.size > 0;
-  checkState.failures = isFailed ? checkState.failures + 1 : 0;
-  const now = options.clock.now();
-  context.reporter.onSourceChecked(name, failures);
-  if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
-  for (const [module, { reason }] of pendingUpdates) lockedModules.recordError(module, reason);
-  for (const [module, { message }] of errors) lockedModules.recordError(module, message);
-  const pausedUntil = isFailed ? findPauseEnd(pauses, spec, now) : undefined;
-  const timing = { intervalMs: spec?.intervalMs, failures: checkState.failures, pausedUntil };
-  checkState.findings = {
-    errors: new Map([...findOverriddenModules(context, source), ...errors]),
-    failures,
-    pendingUpdates,
-    lastCheck: now,
-    nextCheck: computeNextCheck({ ...timing, pendingUpdates: pendingUpdates.values(), now }),
-    answer,
-    handledToken: readCheckToken(object) ?? object.status?.lastHandledReconcileAt,
-  };
-  checkState.checkedSpec = checkedSpec;
-}
-
-/** The modules that a check looks up: none of a suspended source. */
-function listCheckedModules({ sources }: SourcesContext, { name, spec }: SourceEntry): string[] {
-  return spec === undefined || spec.suspend ? [] : sources.listModules(name);
-}
-
-function isSuspended({ spec }: SourceEntry): boolean {
-  return spec?.suspend === true;
-}
-
 /** The errors that the registry confirmed before the source was suspended: without a check, nothing shows that they have ended. */
 function findSuspendedErrors(
   { sources }: SourcesContext,
   { name: source, object }: SourceEntry,
-  { findings }: CheckState,
+  findings: SourceFindings,
 ): ReadonlyMap<string, ModuleError> {
   const modules = sources.listModules(source);
   const earlier = findings.errors ?? parseStoredErrors(object);
   return new Map(
     [...earlier].filter(([name, { reason }]) => modules.includes(name) && CONFIRMED_REASONS.has(reason)),
   );
-}
-
-/**
- * Whether a user requests a check by an annotation. A token of the annotation was handled if this process or, as the status says,
- * an earlier leader has checked for it.
- */
-export function isCheckRequested({ object }: SourceEntry, { findings }: CheckState): boolean {
-  const token = readCheckToken(object);
-  const handled = [findings.handledToken, object.status?.lastHandledReconcileAt];
-  return token !== undefined && !handled.includes(token);
 }
 
 /** What an answer of a registry says about it: with a 5xx status it does not work. `code` is `error` without an answer. */
@@ -143,16 +134,6 @@ const CONFIRMED_REASONS: ReadonlySet<ModuleError["reason"]> = new Set([
   "Withdrawn",
 ]);
 
-/** The errors of the last check of this spec: by this process, or by an earlier one, which wrote them into the status. */
-function findEarlierErrors(
-  object: IModuleSource,
-  { findings, checkedSpec: lastSpec }: CheckState,
-  checkedSpec: string,
-): ReadonlyMap<string, ModuleError> {
-  if (lastSpec !== undefined) return lastSpec === checkedSpec ? (findings.errors ?? new Map()) : new Map();
-  return readStoredErrors(object);
-}
-
 /**
  * Keeps an error that the registry has confirmed while checks fail: a registry that is away has not taken back the content
  * that was refused.
@@ -169,23 +150,6 @@ function keepConfirmedErrors(
       return [name, isKept ? earlier : error];
     }),
   );
-}
-
-/** Hosts that a source sends requests to. */
-function listHosts(spec: SourceSpec | undefined): string[] {
-  return spec === undefined ? [] : [...spec.mirrors, spec.registry].map(({ host }) => host);
-}
-
-/** Ends the pauses of the registries of a source. */
-function endPauses(pauses: RegistryPauses, spec: SourceSpec | undefined): void {
-  for (const host of listHosts(spec)) pauses.end(host);
-}
-
-/** When the first registry of a source may be asked again; undefined if one of them may be asked now. */
-function findPauseEnd(pauses: RegistryPauses, spec: SourceSpec | undefined, now: number): number | undefined {
-  const ends = listHosts(spec).map((host) => pauses.find(host, now) ?? now);
-  const first = Math.min(...ends);
-  return first > now ? first : undefined;
 }
 
 /**

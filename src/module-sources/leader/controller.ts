@@ -10,7 +10,8 @@ import { MODULE_SOURCES } from "../../status/index.ts";
 import { SourceRemovals } from "./removals.ts";
 import { watchConfigMap, type SourcesContext } from "../context.ts";
 import { identifySpec, type SourceEntry } from "../source-list.ts";
-import { CHECK_RETRY, CheckState, isCheckRequested, MAX_START_DELAY_MS, runCheck } from "./check-state.ts";
+import { checkSource } from "./check-source.ts";
+import { CHECK_RETRY, CheckState, MAX_START_DELAY_MS } from "./check-state.ts";
 import { UpdateObserver } from "./update-progress.ts";
 import { StatusPublisher } from "./status-publisher.ts";
 
@@ -163,7 +164,7 @@ export class SourceController {
   #checkIfDue(source: SourceEntry): void {
     const { state: checkState, loop } = this.#getOrCreateCheck(source.name);
     const isNew = checkState.checkedSpec !== identifySpec(source.object);
-    const isRequested = isCheckRequested(source, checkState);
+    const isRequested = checkState.isRequested(source.object);
     if (isNew || isRequested) loop.trigger(isRequested ? 0 : this.#getStartDelay(source));
     else this.#statusPublisher.publish(source.name, checkState.findings);
   }
@@ -219,7 +220,7 @@ export class SourceController {
   async #check(name: string, checkState: CheckState): Promise<number | void> {
     const source = this.#context.sources.get(name);
     if (source === undefined) return;
-    await runCheck(this.#context, source, checkState);
+    await checkSource(this.#context, source, checkState);
     // An error of this work must not end the checks.
     this.#runInBackground(async () => {
       await this.#context.publish();
