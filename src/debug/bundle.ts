@@ -3,10 +3,9 @@
 import { yieldToEventLoop, oneLine } from "../lib/index.ts";
 import { GLOBAL, type Json, type JsonObject } from "../model/index.ts";
 import { listMissingObjects } from "../state/index.ts";
-import { buildOverview, summarizeState } from "../status/index.ts";
+import { buildOverview, explainProjected, summarizeState } from "../status/index.ts";
 import { dumpQueues } from "./queue-dump.ts";
 import type { DebugSources } from "./sources.ts";
-import { explainModule } from "../status/index.ts";
 
 type ContentBuilder = (sources: DebugSources) => unknown;
 
@@ -20,8 +19,7 @@ const FILE_CONTENTS: Readonly<Record<string, ContentBuilder>> = {
     kubernetes: view.serverVersion ?? "unknown",
     missingRights: view.missingRights,
   }),
-  "overview.json": ({ state: { view }, queues, clock }) =>
-    buildOverview({ view, queues: queues() }, clock.now()),
+  "overview.json": ({ project, clock }) => buildOverview(project(), clock.now()),
   "queues.json": ({ queues, clock, secrets }) => dumpQueues(queues(), { now: clock.now(), secrets }, true),
   "global.json": buildGlobalContent,
   "modules.json": buildModulesContent,
@@ -69,16 +67,15 @@ function readRedactedValues({ state, secrets }: DebugSources, key: string): Json
 
 /** State, values and reasons of each module. Yields to the event loop after each one: otherwise a thousand modules would delay the renewal of the Lease. */
 async function buildModulesContent(sources: DebugSources): Promise<unknown> {
-  const { state, queues, clock } = sources;
-  const { view } = state;
-  const snapshot = { view, queues: queues() };
+  const { state } = sources;
+  const projection = sources.project();
   const contents: unknown[] = [];
-  for (const module of view.modules.values()) {
+  for (const module of projection.explanation.view.modules.values()) {
     const { valuesKey, dir, chartVersion, requires } = module.module;
     contents.push({
       name: module.name,
-      ...summarizeState(module, snapshot, clock.now()),
-      why: explainModule(module, snapshot),
+      ...summarizeState(projection, module.name),
+      why: explainProjected(projection, module.name),
       dir,
       chartVersion,
       requires,

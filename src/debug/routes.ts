@@ -3,15 +3,15 @@
 import { LOG_LEVELS, oneLine, parseDuration, withSuggestion, type LogLevel } from "../lib/index.ts";
 import { describeProblem, GLOBAL, MAIN_QUEUE, member } from "../model/index.ts";
 import type { Hook, Json, Module } from "../model/index.ts";
-import { drawGraph, graphToJson, buildGraph, describeRunBlocker } from "../plan/index.ts";
+import { drawGraph, graphToJson, buildGraph } from "../plan/index.ts";
 import type { State } from "../state/index.ts";
-import { evaluateModule, buildOverview, summarizeState } from "../status/index.ts";
+import { buildOverview, explainProjected, summarizeState } from "../status/index.ts";
 import { suspendingKey } from "../values/index.ts";
 import { buildBundleFiles } from "./bundle.ts";
 import { followerResponse } from "./leader-proxy.ts";
 import { dumpQueue, dumpQueues, renderQueue, renderQueues } from "./queue-dump.ts";
 import type { DebugSources, LogLevelControl } from "./sources.ts";
-import { explainModule } from "../status/index.ts";
+
 /** Data, which is rendered in the requested format, or text; text with data is the default among the formats. */
 export type RouteResponse =
   | { readonly status: number; readonly data: Json }
@@ -69,8 +69,8 @@ const ROUTES: Readonly<Record<string, Handler>> = {
 };
 
 /** The states of the operator and of all modules, for `status` and `module list`. */
-function answerOverview({ state: { view }, queues, clock, secrets }: DebugSources): RouteResponse {
-  const overview = buildOverview({ view, queues: queues() }, clock.now());
+function answerOverview({ project, clock, secrets }: DebugSources): RouteResponse {
+  const overview = buildOverview(project(), clock.now());
   return dataResponse(secrets.redactDeep(overview) as unknown as Json);
 }
 
@@ -169,15 +169,9 @@ function moduleNotFound(name: string, { view }: State): RouteResponse {
 }
 
 /** Answers with the graph of requirements between modules: as data, or drawn in the format of the parameter `as`. */
-function answerGraph(
-  { state: { view }, clock, secrets }: DebugSources,
-  { query }: RouteRequest,
-): RouteResponse {
-  const now = clock.now();
-  const nodes = buildGraph(
-    view,
-    (each) => evaluateModule(each, { now, runBlocker: describeRunBlocker(each, view) }).state,
-  );
+function answerGraph({ project, secrets }: DebugSources, { query }: RouteRequest): RouteResponse {
+  const { view, modules } = project().explanation;
+  const nodes = buildGraph(view, ({ name }) => modules.get(name)?.state ?? "");
   const format = query.get("as");
   const redacted = secrets.redactDeep(nodes);
   if (format === null) return dataResponse(graphToJson(redacted));
@@ -229,11 +223,10 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
     return { status: 200, text: await sources.render(found, query.get("diff") === "true") };
   },
   diff: async (sources, found) => ({ status: 200, text: await sources.diff(found) }),
-  status: (sources, { name }) => dataResponse(sources.secrets.redactDeep(summarizeModule(sources, name))),
-  why({ state: { view }, queues, secrets }, { name }) {
-    const module = view.modules.get(name);
-    const sentences = module === undefined ? [] : explainModule(module, { view, queues: queues() });
-    const reasons = secrets.redactDeep(sentences);
+  status: ({ project, secrets }, { name }) =>
+    dataResponse(secrets.redactDeep({ ...summarizeState(project(), name) })),
+  why({ project, secrets }, { name }) {
+    const reasons = secrets.redactDeep(explainProjected(project(), name));
     return { status: 200, text: `${reasons.join("\n")}\n`, data: { module: name, reasons } };
   },
   run(sources, found, { method }) {
@@ -280,12 +273,6 @@ function requestRollback(
   } catch (error) {
     return errorResponse(409, `${name}: ${oneLine(error)}`);
   }
-}
-
-/** Ready and Healthy of a module with their reasons, for the command `wait`. */
-function summarizeModule({ state: { view }, queues, clock }: DebugSources, name: string): Json {
-  const module = view.modules.get(name);
-  return module === undefined ? {} : { ...summarizeState(module, { view, queues: queues() }, clock.now()) };
 }
 
 /** Answers with the module's section of values, and with the global section if the query has `global=true`. */

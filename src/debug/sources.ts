@@ -5,6 +5,7 @@ import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { QueueView } from "../queue/index.ts";
 import type { State } from "../state/index.ts";
 import type { RunRing } from "../trace/index.ts";
+import type { Projection } from "../status/index.ts";
 import type { Page } from "../ui/index.ts";
 import type { LeaderSources } from "./leader-proxy.ts";
 
@@ -14,6 +15,8 @@ export interface DebugSources extends LeaderSources {
   readonly clock: Clock;
   readonly state: State;
   readonly queues: () => readonly QueueView<Task>[];
+  /** Projects the state and the queues of this moment to the content of the AddonOperator and of all AddonModules. */
+  readonly project: () => Projection;
   readonly secrets: KnownSecrets;
   /** Snapshots of a hook by binding name */
   readonly snapshots: (hookId: string) => Json;

@@ -4,10 +4,10 @@ import { apiVersionOf, type KubeClient, type RequestReport, type WatchHub } from
 import type { Clock, Failures } from "../lib/index.ts";
 import type { Metrics } from "./metrics.ts";
 import { moduleOf, type Task } from "../model/index.ts";
-import { describeRunBlocker } from "../plan/index.ts";
 import type { QueueView, Queues } from "../queue/index.ts";
 import { Loop } from "../runtime/index.ts";
-import type { ModuleView, State, View } from "../state/index.ts";
+import type { State } from "../state/index.ts";
+import { explain, type ModuleExplanation } from "../status/index.ts";
 import type { KubeBindings } from "../bindings/index.ts";
 import { DROP_REASONS, type SpanExport } from "../trace/index.ts";
 import { Inventory } from "./inventory.ts";
@@ -88,11 +88,12 @@ function repeatEvery(clock: Clock, ms: number, act: () => void): void {
 /** Sets the gauges of queues, modules and snapshots to their current values. Clears them first: otherwise deleted queues and modules would keep their last value. */
 export function sampleGauges(
   metrics: Metrics,
-  { queues, state, bindings }: Pick<MetricSources, "queues" | "state" | "bindings">,
+  { queues, state, bindings, clock }: Pick<MetricSources, "queues" | "state" | "bindings" | "clock">,
 ): void {
   for (const name of SAMPLED_GAUGES) metrics.clearSeries(name);
-  for (const queue of queues.views()) sampleQueue(metrics, queue);
-  for (const module of state.view.modules.values()) sampleModule(metrics, module, state.view);
+  const explanation = explain({ view: state.view, queues: queues.views() }, clock.now());
+  for (const queue of explanation.queues) sampleQueue(metrics, queue);
+  for (const module of explanation.modules.values()) sampleModule(metrics, module);
   for (const { objects, module = "", hook, binding, queue, kind } of bindings.countObjects())
     metrics.set("snapshotObjects", { module, hook, binding, queue, kind }, objects);
 }
@@ -101,9 +102,8 @@ export function sampleGauges(
  * Sets the gauges of one module; each gauge is left out where it does not apply. The constant labels `critical` and `state` are
  * the Go operator's, for its dashboards.
  */
-function sampleModule(metrics: Metrics, view: ModuleView, all: View): void {
+function sampleModule(metrics: Metrics, { view, runBlocker }: ModuleExplanation): void {
   const { name, enabled, suspended, module, health } = view;
-  const runBlocker = describeRunBlocker(view, all);
   if (runBlocker !== undefined) metrics.set("moduleWaiting", { module: name, reason: runBlocker.reason }, 1);
   const healthValue = HEALTH_GAUGE_VALUES[health?.status ?? "Unknown"];
   if (healthValue !== undefined) metrics.set("moduleHealthy", { module: name }, healthValue);

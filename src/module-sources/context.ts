@@ -25,7 +25,7 @@ import type { RegistryModules } from "../modules/index.ts";
 import { normalizeChartLocation, type Signer } from "../registry/index.ts";
 import { serialize } from "../runtime/index.ts";
 import type { State } from "../state/index.ts";
-import { MODULE_SOURCES, type OperatorEvent, type StatusMirror } from "../status/index.ts";
+import { MODULE_SOURCES, type Explanation, type OperatorEvent, type StatusMirror } from "../status/index.ts";
 import type { ValuesStore } from "../values/index.ts";
 import { BlobStore } from "./disk/blob-store.ts";
 import { ContentFetcher } from "./fetch/fetch-content.ts";
@@ -40,6 +40,8 @@ export interface ModuleSourcesOptions extends KubeAccess {
   readonly hub: WatchHub;
   readonly failures: Failures;
   readonly state: State;
+  /** Explains the state and the queues of this moment. */
+  readonly explain: () => Explanation;
   readonly metrics: Metrics;
   readonly announce: (event: OperatorEvent) => void;
   /** Writes the statuses of ModuleSources. */

@@ -20,22 +20,16 @@ export {
   type DisplayedValues,
   type StatusValues,
 } from "./project/displayed-values.ts";
-export { projectModule } from "./project/module-status.ts";
 export { isOperatorReason, getRunbookPath } from "./models/runbook.ts";
-export { projectOperator } from "./project/operator-status.ts";
 export { describeSourceProblem } from "./project/source-problem.ts";
-export { buildOverview, summarizeState, type OverviewRow, type Overview } from "./project/overview.ts";
-export { Projector } from "./project/projector.ts";
+export { buildOverview, findCondition, summarizeState, toModuleRow, toOverview } from "./project/overview.ts";
+export type { Overview, OverviewRow } from "./project/overview.ts";
+export { explainModule, explainProjected, findAwaitedName } from "./project/why.ts";
+export { Projector, type Projection } from "./project/projector.ts";
 export { addTransitionTimes, type UntimedCondition } from "./project/conditions.ts";
-export { evaluateModule, isRunUnannounced } from "./explain/module-state.ts";
-export { explainModule, type StateSnapshot } from "./explain/blockers.ts";
-export {
-  describeEnablement,
-  describeReasons,
-  describeHealth,
-  describeAwaitedTask,
-  type Reasons,
-} from "./explain/reasons.ts";
+export { explain, type Explanation, type ModuleExplanation } from "./explain/explain.ts";
+export type { StateSnapshot } from "./explain/snapshot-index.ts";
+export { describeEnablement, describeAwaitedTask } from "./explain/reasons.ts";
 export { HOW_TO_END_HANGING_HOOK, explainHeadOfLineBlocking } from "./explain/failing-hooks.ts";
 export { describeContent, describeOrigin, toDisplayedOrigin } from "./explain/origin.ts";
 export { withGeneration } from "./write/stored-object.ts";

@@ -6,23 +6,20 @@ import { listLeaves, formatMessage } from "../lib/index.ts";
 import { isJsonObject, asString, member, type Json, type JsonObject, type Span } from "../model/index.ts";
 import type { RunRing, RunView } from "../trace/index.ts";
 import type { ModuleDetail, ObjectRow, RunDetail, RunRow, SpanRow, ValuesDetail } from "./wire.ts";
-import { describeContent, explainModule, toDisplayedOrigin, type StateSnapshot } from "../status/index.ts";
+import { describeContent, toDisplayedOrigin, explainProjected, type Projection } from "../status/index.ts";
 
-/** Builds the details of one module for the page. `status` is undefined on a follower, which does not write statuses. */
-export function buildModuleDetail(
-  module: ModuleView,
-  snapshot: StateSnapshot,
-  status: ModuleStatus | undefined,
-): ModuleDetail {
+/** Builds the details of one module for the page. */
+export function buildModuleDetail(module: ModuleView, projection: Projection): ModuleDetail {
+  const status = projection.modules.get(module.name)?.status;
   return {
     conditions: status?.conditions ?? [],
-    why: explainModule(module, snapshot),
+    why: explainProjected(projection, module.name),
     requires: (status?.requires ?? []).map(({ name, range, met, message }) => ({
       name,
       text: [range, message].filter(Boolean).join(": "),
       met,
     })),
-    requiredBy: [...snapshot.view.modules.values()].flatMap((each) =>
+    requiredBy: [...projection.explanation.view.modules.values()].flatMap((each) =>
       Object.hasOwn(each.module.requires?.modules ?? {}, module.name) ? [each.name] : [],
     ),
     objects: listObjectProblems(status),

@@ -13,7 +13,7 @@ import { readYamlMap } from "../helm/index.ts";
 import { member, objectOf, type Json, type JsonObject, type Module } from "../model/index.ts";
 import { buildGraph } from "../plan/index.ts";
 import type { ModuleView } from "../state/index.ts";
-import { displayValues, type ModuleStatus, type StatusValues } from "../status/index.ts";
+import { displayValues, type Projection, type StatusValues } from "../status/index.ts";
 import type { RunRing } from "../trace/index.ts";
 import { ViewModel, buildPageState } from "./view-model.ts";
 import {
@@ -27,7 +27,6 @@ import {
 import { findRefusalReason, type RequestOrigin } from "./request-origin.ts";
 import type { StreamSink } from "./streams.ts";
 import type { GraphNode, OperatorRow } from "./wire.ts";
-import { type StateSnapshot } from "../status/index.ts";
 
 /** Where the page gets its data. */
 export interface PageSources {
@@ -36,10 +35,9 @@ export interface PageSources {
   readonly about: Pick<OperatorRow, "version" | "name" | "namespace">;
   /** Directory of the page's files; by default beside the program. */
   readonly dir?: string;
-  readonly snapshot: () => StateSnapshot;
+  readonly project: () => Projection;
   /** `--status-values`: the page hides the values that statuses hide. */
   readonly statusValues: StatusValues;
-  readonly statusOf: (module: string) => ModuleStatus | undefined;
   /** The layer that set each leaf of a section, by JSON pointer. */
   readonly originsOf: (section: string) => JsonObject;
   readonly runs: Pick<RunRing, "getRun" | "listRuns">;
@@ -100,13 +98,13 @@ export class Page {
   /** The difference that is being computed: only one at a time, because that calls helm and the API server. */
   #currentDiff: { readonly moduleName: string; readonly text: Promise<string> } | undefined;
 
-  /** `sources.snapshot` reads state and queues, which the tables of the page are built from. */
+  /** `sources.project` reads the state of the moment, from which the tables of the page are built. */
   constructor(sources: PageSources) {
     this.#sources = sources;
-    const { clock, secrets, snapshot, about } = sources;
+    const { clock, secrets, project, about } = sources;
     this.#viewModel = new ViewModel({
       clock,
-      read: () => buildPageState(snapshot(), clock.now(), about),
+      read: () => buildPageState(project(), clock.now(), about),
       redact: (value) => secrets.redactDeep(value),
     });
   }
@@ -167,11 +165,11 @@ export class Page {
   /** Answers with a part of a module: details, values or the difference that a run would make. */
   async #answerModulePart(part: string, name: string): Promise<PageResponse> {
     if (part !== "module" && part !== "values" && part !== "diff") return errorResponse(404, "not found");
-    const snapshot = this.#sources.snapshot();
-    const module = snapshot.view.modules.get(name);
+    const projection = this.#sources.project();
+    const module = projection.explanation.view.modules.get(name);
     if (module === undefined) return errorResponse(404, `module "${name}" does not exist`);
     if (part === "module") {
-      const detail = buildModuleDetail(module, snapshot, this.#sources.statusOf(name));
+      const detail = buildModuleDetail(module, projection);
       return jsonResponse(this.#sources.secrets.redactDeep(detail));
     }
     return part === "values" ? jsonResponse(this.#readValues(module)) : this.#answerDiff(module.module);
@@ -227,13 +225,15 @@ export class Page {
   /** Which modules each module requires, whether the requirement is met (`met`), and after which it runs, for the page's graph. */
   #buildGraph(): readonly GraphNode[] {
     const stateOf = (): string => ""; // The page has the states already.
-    return buildGraph(this.#sources.snapshot().view, stateOf).map(({ module, requires, after }) => ({
-      name: module,
-      requires: requires.flatMap(({ of, name, unmet }) =>
-        of === "module" ? [{ name, met: unmet === undefined }] : [],
-      ),
-      after,
-    }));
+    return buildGraph(this.#sources.project().explanation.view, stateOf).map(
+      ({ module, requires, after }) => ({
+        name: module,
+        requires: requires.flatMap(({ of, name, unmet }) =>
+          of === "module" ? [{ name, met: unmet === undefined }] : [],
+        ),
+        after,
+      }),
+    );
   }
 }
 

@@ -7,10 +7,9 @@ import { Timers, type Clock } from "../lib/index.ts";
 import { describeTask, type Task } from "../model/index.ts";
 import type { QueueView, TaskView } from "../queue/index.ts";
 import { Pacer } from "../runtime/index.ts";
-import { buildOverview, omitUndefined } from "../status/index.ts";
+import { buildOverview, omitUndefined, type Projection } from "../status/index.ts";
 import { EventStreams, type StreamSink } from "./streams.ts";
 import type { PageModuleRow, OperatorRow, QueueRow, TaskRow } from "./wire.ts";
-import { type StateSnapshot } from "../status/index.ts";
 
 /** The tables at one moment. */
 export interface PageState {
@@ -183,19 +182,20 @@ const MAX_TASKS = 50;
  * time alone, so that an unchanged state sends nothing.
  */
 export function buildPageState(
-  snapshot: StateSnapshot,
+  projection: Projection,
   now: number,
   about: Pick<OperatorRow, "version" | "name" | "namespace">,
 ): PageState {
-  const { state, ready, message, warnings, modules, converge } = buildOverview(snapshot, now);
+  const { state, ready, message, warnings, modules, converge } = buildOverview(projection, now);
   const { progress, waitingSeconds } = converge;
-  const suspended = snapshot.view.config.isFrozen || undefined;
+  const { view, queues } = projection.explanation;
+  const suspended = view.config.isFrozen || undefined;
   return {
     operator: [
       omitUndefined({ ...about, state, ready, message, warnings, suspended, progress, waitingSeconds }),
     ],
     modules: modules.map(withoutElapsedTime),
-    queues: snapshot.queues.filter(({ length }) => length > 0).map(toQueueRow),
+    queues: queues.filter(({ length }) => length > 0).map(toQueueRow),
   };
 }
 

@@ -21,7 +21,7 @@ import { connectMetrics, type HookMetricScopes, type Metrics } from "../metrics/
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { buildCrdRequest, type State } from "../state/index.ts";
-import { EventWriter, StatusMirror, type OperatorEvent } from "../status/index.ts";
+import { EventWriter, StatusMirror, type OperatorEvent, type Projection } from "../status/index.ts";
 import { Annotations, type WatchedConfig, type WatchedReleases } from "../triggers/index.ts";
 import { Page } from "../ui/index.ts";
 import { VERSION } from "../version.ts";
@@ -196,18 +196,23 @@ export class Adapters {
   /** Builds the server side of the web page, which reads state and queues at each request. */
   #makePage(): Page {
     const { clock, secrets, settings, namespace } = this.#base;
-    const { state, queues } = this.#parts;
+    const { state } = this.#parts;
     return new Page({
       clock,
       secrets,
       about: { version: VERSION, name: settings.configMap, namespace },
-      snapshot: () => ({ view: state.view, queues: queues.views() }),
+      project: () => this.#project(),
       statusValues: settings.statusValues,
-      statusOf: (module) => this.statusMirror.statusOf(module),
       originsOf: (section) => state.values.explainSection(section),
       runs: this.#base.runRing,
       diff: (module, redact) => this.#renderDiff(module, redact),
     });
+  }
+
+  /** Projects the state and the queues of this moment to the content of the AddonOperator and of all AddonModules. */
+  #project(): Projection {
+    const { state, queues } = this.#parts;
+    return this.statusMirror.project({ view: state.view, queues: queues.views() });
   }
 
   /** Renders the difference between the objects in the cluster and the objects that the next run would apply, as text. */
@@ -235,6 +240,7 @@ export class Adapters {
       secrets,
       state,
       queues: () => queues.views(),
+      project: () => this.#project(),
       snapshots: (hookId) => bindings.dump(hookId) as unknown as Json,
       render: (module, diff) => releases.renderManifests(this.#helmRequest(module), diff),
       diff: (module) => this.#renderDiff(module, (object) => object),

@@ -24,6 +24,7 @@ import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
 import { keepSecrets } from "./kept-secrets.ts";
 import { join } from "node:path";
+import { explain } from "../status/index.ts";
 
 /** How long child processes may end by themselves after the lease is lost, before they are killed: another operator may begin after `LEASE_GRACE_MS`. */
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
@@ -265,7 +266,7 @@ async function makeModuleSources(
   scope: Scope,
 ): Promise<ModuleSources | undefined> {
   const { settings, registryModules, reader, namespace } = base;
-  const { state, metrics, releases, adapters } = components;
+  const { state, queues, metrics, releases, adapters } = components;
   if (registryModules === undefined) return undefined;
   const { ModuleSources } = await import("../module-sources/index.ts");
   const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: maxBytes, unsignedCharts = [] } = settings;
@@ -281,6 +282,7 @@ async function makeModuleSources(
         return releases.renderManifests({ ...buildHelmInput(values, module), signal }, false);
       },
       state,
+      explain: () => explain({ view: state.view, queues: queues.views() }, base.clock.now()),
       metrics,
       configMap,
       maxBytes,

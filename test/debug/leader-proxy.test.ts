@@ -6,7 +6,7 @@ import type { RunningServer } from "../../src/debug/index.ts";
 import { queryLeader } from "../../src/kube/leader/leader-port.ts";
 import { KnownSecrets, systemClock } from "../../src/lib/index.ts";
 import { Page } from "../../src/ui/index.ts";
-import { viewOf } from "../status/views.ts";
+import { viewOf, projectAll } from "../status/views.ts";
 
 // docs/guides/running.md, "Two replicas"
 
@@ -22,9 +22,8 @@ const pageOf = (name: string): Page =>
     clock: systemClock,
     secrets: new KnownSecrets(),
     about: { version: "1.0.0", name, namespace: "ops" },
-    snapshot: () => ({ view: viewOf([]), queues: [] }),
+    project: () => projectAll({ view: viewOf([]), queues: [] }),
     statusValues: "redacted",
-    statusOf: () => undefined,
     originsOf: () => ({}),
     runs: { getRun: () => undefined, listRuns: () => ({ cursor: 0, runs: [] }) },
     diff: () => Promise.resolve(""),

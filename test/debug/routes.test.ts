@@ -17,6 +17,7 @@ import { parseConfigMap } from "../../src/values/index.ts";
 import { ManualClock } from "../support/clock.ts";
 import { pageOf } from "../support/page-lab.ts";
 import { callOf, run } from "../support/command-line.ts";
+import { projectAll } from "../status/views.ts";
 
 const module: Module = {
   name: "web-shop",
@@ -87,6 +88,7 @@ function sources(): DebugSources {
     state,
     secrets,
     queues: () => [failing],
+    project: () => projectAll({ view: state.view, queues: [failing] }, clock.now()),
     snapshots: () => ({ pods: [] }),
     diff: ({ name }) =>
       Promise.resolve(name === "web" ? "# v1 ConfigMap ops web: drifted\n-a: 1\n+a: 2\n" : ""),

@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { collectWarnings } from "../../src/state/index.ts";
-import { projectModule } from "../../src/status/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
-import { explainModule } from "../../src/status/index.ts";
+import { projectView, whyOf } from "../status/views.ts";
 
 const GOOD = { name: "good", order: 2, enabled: true };
 const WEB = {
@@ -17,7 +16,7 @@ const WEB = {
 function displayed(lab: EngineLab, name: string): (string | undefined)[] {
   const module = lab.state.view.modules.get(name);
   if (module === undefined) return [];
-  const { status } = projectModule(module, {
+  const { status } = projectView(module, {
     now: lab.clock.now(),
   });
   return [status.state, status.conditions.find(({ type }) => type === "Stalled")?.message];
@@ -26,7 +25,7 @@ function displayed(lab: EngineLab, name: string): (string | undefined)[] {
 function readyMessage(lab: EngineLab, name: string): string | undefined {
   const module = lab.state.view.modules.get(name);
   if (module === undefined) return undefined;
-  const { status } = projectModule(module, {
+  const { status } = projectView(module, {
     now: lab.clock.now(),
   });
   return status.conditions.find(({ type }) => type === "Ready")?.message;
@@ -79,8 +78,7 @@ describe("a chart that is removed from the directory of its module", () => {
     await converge(lab, "without");
     const warning = /no chart any more, and its release web stays as it is: put Chart\.yaml/;
     const reasons = () => {
-      const view = lab.state.view.modules.get("web");
-      return view === undefined ? "" : explainModule(view, { view: lab.state.view, queues: [] }).join("\n");
+      return whyOf({ view: lab.state.view, queues: [] }, "web", lab.clock.now()).join("\n");
     };
     expect(reasons()).toMatch(warning);
     expect(readyMessage(lab, "web")).toMatch(warning);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { projectModule } from "../../src/status/index.ts";
 import { EngineLab, SCRIPT_TIMEOUT_MS, ScriptHangs } from "../support/engine-lab.ts";
+import { projectView } from "../status/views.ts";
 
 const broken = (): boolean => {
   throw new Error("no such file");
@@ -49,7 +49,7 @@ describe("an enabled script that fails where modules have their own queues", () 
     const lab = await start(undefined);
     expect(lab.log).toEqual(["helm db", "release db v1", "converged"]);
     expect(web(lab)).toMatchObject({ enabled: false, retry: { reason: "ScriptFailed", failures: 1 } });
-    expect(projectModule(web(lab)!, { now: lab.clock.now() }).status).toMatchObject({
+    expect(projectView(web(lab)!, { now: lab.clock.now() }).status).toMatchObject({
       state: "Retrying",
       conditions: expect.arrayContaining([
         expect.objectContaining({ type: "Ready", status: "False", reason: "ScriptFailed" }),

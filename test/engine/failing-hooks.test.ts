@@ -4,11 +4,9 @@ import { readyExitCode } from "../../src/commands/operator/overview.ts";
 import { renderStatus, type Style } from "../../src/commands/operator/tables.ts";
 import { dumpQueues, renderQueues } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
-import { buildOverview } from "../../src/status/index.ts";
-import { Projector } from "../../src/status/project/projector.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookAct, HookSpec } from "../support/engine-lab.ts";
-import { explainModule } from "../../src/status/index.ts";
+import { overviewOf, projectAll, whyOf } from "../status/views.ts";
 
 /** What the hook of a test does at its next event or tick. */
 const next: { act: HookAct } = { act: {} };
@@ -24,9 +22,8 @@ const web = { name: "web", enabled: true, hooks: [check, other] };
 const db = { name: "db", enabled: true };
 
 const at = (lab: EngineLab) => ({ view: lab.state.view, queues: lab.queues.views() });
-const overview = (lab: EngineLab) => buildOverview(at(lab), lab.clock.now());
-const projected = (lab: EngineLab) =>
-  new Projector("none", new KnownSecrets()).project(at(lab), lab.clock.now());
+const overview = (lab: EngineLab) => overviewOf(at(lab), lab.clock.now());
+const projected = (lab: EngineLab) => projectAll(at(lab), lab.clock.now());
 
 function conditions(lab: EngineLab, name?: string): string[] {
   const { operatorStatus, modules } = projected(lab);
@@ -35,8 +32,7 @@ function conditions(lab: EngineLab, name?: string): string[] {
 }
 
 function why(lab: EngineLab, name: string): string {
-  const module = lab.state.view.modules.get(name);
-  return module === undefined ? "no module" : explainModule(module, at(lab)).join("; ");
+  return whyOf(at(lab), name, lab.clock.now()).join("; ");
 }
 
 it.each(["main", "own"] as const)(

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import type { HookTrigger } from "../../src/model/index.ts";
-import { projectOperator } from "../../src/status/index.ts";
 import { EngineLab, type HookAct, type HookSpec } from "../support/engine-lab.ts";
+import { projectOperatorView } from "../status/views.ts";
 
 describe("start-up and reload", () => {
   it("1–8: runs everything in the documented order", async () => {
@@ -542,7 +542,7 @@ describe("failures", () => {
     async (moduleQueues) => {
       const reported: [hook: string, token: string | undefined][] = [];
       const reportedToken = (): string | undefined =>
-        projectOperator(lab.state.view, { now: 0 }).lastHandledReconcileAt;
+        projectOperatorView(lab.state.view).lastHandledReconcileAt;
       const hook = (module: string | undefined, lifecycle: NonNullable<HookSpec["lifecycle"]>): HookSpec => ({
         name: "h",
         lifecycle,

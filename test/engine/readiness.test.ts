@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { evaluateModule, getReadyStatus } from "../../src/status/explain/module-state.ts";
+import { evaluateModule } from "../../src/status/explain/module-state.ts";
 import { EngineLab, type HookAct, type HookSpec, type ModuleSpec } from "../support/engine-lab.ts";
 
 // docs/reference/hooks.md, "Batch hooks": the readiness probe of a module.
@@ -25,7 +25,7 @@ function stateOf(lab: EngineLab): readonly (string | undefined)[] {
   const view = lab.state.view.modules.get("one");
   if (view === undefined) return [];
   const evaluation = evaluateModule(view, { now: lab.clock.now() });
-  return [evaluation.state, getReadyStatus(evaluation), evaluation.reason, evaluation.message];
+  return [evaluation.state, evaluation.ready, evaluation.reason, evaluation.message];
 }
 
 async function tick(lab: EngineLab): Promise<void> {

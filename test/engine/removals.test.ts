@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 
-import { buildOverview } from "../../src/status/index.ts";
 import type { OverviewRow, Overview } from "../../src/status/index.ts";
 import { renderStatus } from "../../src/commands/operator/tables.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
+import { overviewOf } from "../status/views.ts";
 
 /** What the operator reports of itself and of all modules now. */
 function reported(lab: EngineLab): Overview {
-  return buildOverview({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now());
+  return overviewOf({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now());
 }
 
 function rowOf(lab: EngineLab, name: string): OverviewRow | undefined {

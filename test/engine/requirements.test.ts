@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { requiredKey } from "../../src/model/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
-import { explainBlockers, explainModule } from "../../src/status/explain/blockers.ts";
+import { blockerOf, whyOf } from "../status/views.ts";
 
 // docs/reference/modules.md, "What a module requires".
 
@@ -27,13 +27,11 @@ const runsOf = (lab: EngineLab): string[] =>
   lab.linesOf("release ").map((line) => line.replace("release ", "").replace(" v1", ""));
 
 function hold(lab: EngineLab, name: string): string | undefined {
-  const module = lab.state.view.modules.get(name);
-  return module && explainBlockers(module, { view: lab.state.view, queues: lab.queues.views() });
+  return blockerOf({ view: lab.state.view, queues: lab.queues.views() }, name);
 }
 
 const why = (lab: EngineLab, name: string): string[] => {
-  const module = lab.state.view.modules.get(name);
-  return module ? explainModule(module, { view: lab.state.view, queues: lab.queues.views() }) : [];
+  return whyOf({ view: lab.state.view, queues: lab.queues.views() }, name, lab.clock.now());
 };
 
 describe("a module that requires another one", () => {
@@ -454,7 +452,9 @@ describe("module why", () => {
     const [, own, b, c] = why(lab, "a");
     expect(own).toMatch(/^waits for b, which is not Ready \(since /);
     expect(b).toMatch(/^b: waits for c, which is not Ready \(since /);
-    expect(c).toMatch(/^c: will be retried \(failed 1 time\); c failed: no quota; next try .*no quota$/);
+    expect(c).toMatch(
+      /^c: failed 1 time since \S+ \(HelmFailed\): no quota; next try \S+; will be retried \(failed 1 time\)$/,
+    );
   });
 
   it("ends at a module that is off", async () => {

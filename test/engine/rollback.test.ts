@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
-import { explainModule } from "../../src/status/index.ts";
+import { whyOf } from "../status/views.ts";
 
 // docs/reference/lifecycle.md, "Rollback".
 
@@ -42,7 +42,7 @@ describe("a module that was rolled back", () => {
     expect(lab.quiet).toBe(true);
     const { view: all, values } = lab.state;
     expect(values.mergedSection("m").values).toEqual({ a: 2 });
-    expect(explainModule(all.modules.get("m")!, { view: all, queues: lab.queues.views() })).toContain(
+    expect(whyOf({ view: all, queues: lab.queues.views() }, "m", lab.clock.now())).toContain(
       "chart 2 failed",
     );
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "../support/engine-lab.ts";
-import { explainModule } from "../../src/status/index.ts";
+import { whyOf } from "../status/views.ts";
 
 const MINUTE = 60_000;
 
@@ -32,10 +32,7 @@ const later: readonly ModuleSpec[] = [
 ];
 
 function why(lab: EngineLab, name: string): string {
-  const { view } = lab.state;
-  const module = view.modules.get(name);
-  if (module === undefined) throw new Error(`no module ${name}`);
-  return explainModule(module, { view, queues: lab.queues.views() }).join("; ");
+  return whyOf({ view: lab.state.view, queues: lab.queues.views() }, name, lab.clock.now()).join("; ");
 }
 
 describe("a Synchronization in a named queue", () => {

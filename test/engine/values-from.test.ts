@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { redactValues } from "../../src/lib/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
-import { explainBlockers } from "../../src/status/explain/blockers.ts";
+import { blockerOf } from "../status/views.ts";
 
 // docs/reference/values.md, "Values from Secrets".
 
@@ -171,8 +171,7 @@ describe("globalValuesFrom", () => {
     lab.state.inputs.recordSource(DB, GONE);
     await lab.start();
     expect(lab.state.view.boot).toBe("waiting");
-    const module = viewOf(lab, "other");
-    expect(module && explainBlockers(module, { view: lab.state.view, queues: lab.queues.views() })).toBe(
+    expect(blockerOf({ view: lab.state.view, queues: lab.queues.views() }, "other")).toBe(
       `waits for ${DB}, which does not exist: global values are in it`,
     );
     lab.state.inputs.recordSource(DB, data({ "values.yaml": "token: abcd-1234" }));

@@ -12,13 +12,13 @@ import {
 } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger } from "../../src/lib/index.ts";
-import { buildOverview } from "../../src/status/index.ts";
 import { ConfigObjects } from "../../src/triggers/config/config-objects.ts";
 import { WatchIssues } from "../../src/triggers/index.ts";
 import type { ManualClock } from "../support/clock.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import { status, type Answer, type FakeApi } from "../support/fake-api.ts";
 import { fake } from "./fixture.ts";
+import { overviewOf } from "../status/views.ts";
 
 // Unknown is not absent: what each place that sends requests to the API server makes of each answer, and what users read.
 
@@ -294,7 +294,7 @@ const inLease: Effect = async (lab, outcome) => {
 
 /** What users see, as the states of the operator and of the module, with the status and the reason of Ready. */
 function seen(lab: EngineLab): string {
-  const { modules, ...operator } = buildOverview(
+  const { modules, ...operator } = overviewOf(
     { view: lab.state.view, queues: lab.queues.views() },
     lab.clock.now(),
   );

@@ -108,6 +108,7 @@ describe("the operator's series", () => {
     const metrics = new Metrics(P);
     const measure = (length: number, ...modules: readonly Partial<ModuleView>[]): void =>
       sampleGauges(metrics, {
+        clock: { now: () => T0 } as never,
         queues: { views: () => queueOf("a", ...Array.from({ length: length - 1 }, () => "b")) } as never,
         state: { view: viewOf(modules.map((change) => moduleView(change.name ?? "", change))) } as never,
         bindings: { countObjects: () => [{ ...HOOK, kind: "Pod", module: undefined, objects: 7 }] } as never,
@@ -150,6 +151,7 @@ describe("the operator's series", () => {
       const before = moduleView("a", module);
       const a = { ...before, module: { ...before.module, ...file } };
       sampleGauges(metrics, {
+        clock: { now: () => T0 } as never,
         queues: { views: () => [] } as never,
         state: { view: viewOf([a, ...others]) } as never,
         bindings: { countObjects: () => [] } as never,
@@ -174,6 +176,7 @@ describe("the operator's series", () => {
       moduleView(`m${index}`, { health: (status && { status }) as never }),
     );
     sampleGauges(metrics, {
+      clock: { now: () => T0 } as never,
       queues: { views: () => [] } as never,
       state: { view: viewOf(healths) } as never,
       bindings: { countObjects: () => [] } as never,

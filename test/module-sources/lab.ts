@@ -18,6 +18,7 @@ import { QUIET_MIRROR } from "../status/views.ts";
 import { ManualClock } from "../support/clock.ts";
 import type { Switches } from "../support/registry.ts";
 import { RestlessApi } from "../support/restless-api.ts";
+import { explain } from "../../src/status/index.ts";
 
 const HOME = "/api/v1/namespaces/ops/configmaps";
 export const KEYS = `${HOME}/addon-operator-keys`;
@@ -275,6 +276,7 @@ function buildModuleSources(it: SourcesLab): { sources: ModuleSources; close: ()
     failures,
     hub: new WatchHub({ client, clock, logger }),
     state: it.state,
+    explain: () => explain({ view: it.state.view, queues: [] }, clock.now()),
     metrics: it.metrics,
     announce: (event) => void events.push(event),
     statuses: mirror,

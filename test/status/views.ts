@@ -4,7 +4,21 @@ import type { Release } from "../../src/helm/index.ts";
 import { newModuleRecord, type LastRun, type ModuleView, type View } from "../../src/state/index.ts";
 import type { RunInputs } from "../../src/state/run-record.ts";
 import { NO_SETTINGS } from "../../src/values/index.ts";
-import { type StateSnapshot } from "../../src/status/index.ts";
+import { buildOverview, explain, explainProjected, Projector } from "../../src/status/index.ts";
+import type {
+  ModuleExplanation,
+  ModuleStatus,
+  Overview,
+  Projection,
+  StateSnapshot,
+} from "../../src/status/index.ts";
+import { describeRunBlocker } from "../../src/plan/index.ts";
+import { describeBlocker, findHeadOfDelayingQueue } from "../../src/status/explain/blockers.ts";
+import { indexSnapshot } from "../../src/status/explain/snapshot-index.ts";
+import { evaluateModule, type EvaluationContext } from "../../src/status/explain/module-state.ts";
+import { projectModule, type ModuleProjection } from "../../src/status/project/module-status.ts";
+import { projectOperator } from "../../src/status/project/operator-status.ts";
+import type { OperatorStatus } from "../../src/status/models/kinds.ts";
 
 /** The moment tests begin at. */
 export const T0 = Date.UTC(2026, 0, 1);
@@ -159,3 +173,47 @@ export const QUIET_MIRROR = {
   onRunSeconds: () => {},
   onSpecChanged: () => Promise.resolve(),
 } as const;
+
+interface ModuleFacts
+  extends Partial<EvaluationContext>, Partial<Pick<ModuleExplanation, "nextRetryAt" | "requirements">> {
+  readonly identity?: ModuleStatus["identity"];
+  readonly previousStatus?: ModuleStatus;
+}
+
+/** The AddonModule of a module, alone in its operator. `facts` replace what delays the module. */
+export function projectView(view: ModuleView, facts: ModuleFacts = {}): ModuleProjection {
+  const { now = T0, previousStatus, identity, ...delays } = facts;
+  const explanation = explain({ view: viewOf([view]), queues: [] }, now).module(view.name);
+  if (explanation === undefined) throw new Error("a view has its module");
+  const evaluation = evaluateModule(view, { now, ...delays });
+  return projectModule({ ...explanation, ...evaluation, ...delays }, { now, previousStatus, identity });
+}
+
+/** The status of the AddonOperator at T0. */
+export function projectOperatorView(view: View, queues: StateSnapshot["queues"] = []): OperatorStatus {
+  return projectOperator(explain({ view, queues }, T0), { now: T0 });
+}
+
+/** The content of all resources at one moment, without secrets in it. */
+export function projectAll(snapshot: StateSnapshot, now = T0): Projection {
+  return new Projector("none", new KnownSecrets()).project(snapshot, now);
+}
+
+/** What `status` displays. */
+export function overviewOf(snapshot: StateSnapshot, now = T0): Overview {
+  return buildOverview(projectAll(snapshot, now), now);
+}
+
+/** What `module why` displays. */
+export function whyOf(snapshot: StateSnapshot, module: string, now = T0): string[] {
+  return explainProjected(projectAll(snapshot, now), module);
+}
+
+/** What delays the run or removal of a module, whether one is due or not. */
+export function blockerOf(snapshot: StateSnapshot, module: string): string | undefined {
+  const { view } = snapshot;
+  const found = view.modules.get(module);
+  if (found === undefined) return "no such module";
+  const head = findHeadOfDelayingQueue(found, indexSnapshot(snapshot));
+  return describeBlocker(found, view, { runBlocker: describeRunBlocker(found, view), head });
+}

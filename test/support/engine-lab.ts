@@ -1,5 +1,7 @@
 import { Engine, mayMoveNow } from "../../src/plan/index.ts";
 import { parseLimit, sleep } from "../../src/lib/index.ts";
+import { Metrics, Report } from "../../src/metrics/index.ts";
+import type { OperatorEvent } from "../../src/status/index.ts";
 import type { Limit } from "../../src/lib/index.ts";
 import type {
   Hook,
@@ -159,6 +161,8 @@ export class EngineLab {
   version = 0;
   readonly schedules = new Set<string>();
   readonly failures: string[] = [];
+  /** What the operator's own report announces of failures and releases. */
+  readonly events: OperatorEvent[] = [];
   data: Record<string, string> = {};
   /** Set to make helm fail with this message. */
   helmFails: ((module: string) => string | undefined) | undefined;
@@ -546,6 +550,11 @@ export class EngineLab {
   #makePorts(): Ports {
     const { state, queues, clock } = this;
     const report = (line: string): void => void this.reported.push(line);
+    // The operator's own report of failures, as Events.
+    const ownReport = new Report({
+      metrics: new Metrics(""),
+      announce: (event) => void this.events.push(event),
+    } as ConstructorParameters<typeof Report>[0]);
     return {
       state,
       queues,
@@ -701,11 +710,15 @@ export class EngineLab {
         discoveryFailed: () => report("discovery failed"),
         rolledBackByHand: (name, release) =>
           report(`rolled back ${name} by hand: revision ${release?.revision ?? 0}`),
-        moduleReleased: (name, outcome) => report(`released ${name}: ${outcome?.action ?? "nothing"}`),
+        moduleReleased: (name, outcome) => {
+          ownReport.moduleReleased(name, outcome);
+          report(`released ${name}: ${outcome?.action ?? "nothing"}`);
+        },
         crdRefused: (name) => void this.failures.push(`${name}: CrdRefused`),
         moduleRemoved: (name) => report(`removed ${name}`),
         releasePurged: (name) => report(`purged ${name}`),
         failed: (name, reason, message) => {
+          ownReport.failed(name, reason, message);
           this.failures.push(`${name}: ${reason}`);
           report(`failed ${name}: ${reason}: ${message}`);
         },

@@ -7,7 +7,7 @@ import type { WebLimits, DebugSources } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import { RunRing } from "../../src/trace/index.ts";
 import { State } from "../../src/state/index.ts";
-import { viewOf } from "../status/views.ts";
+import { viewOf, projectAll } from "../status/views.ts";
 import { ManualClock } from "./clock.ts";
 import type { Address } from "./raw-http.ts";
 
@@ -63,6 +63,7 @@ async function openSocket({ limits, slow, failed }: Parts): Promise<Omit<OpenFac
     state,
     secrets: new KnownSecrets(),
     queues: () => [],
+    project: () => projectAll({ view: state.view, queues: [] }),
     snapshots: () => ({}),
     render: () => Promise.resolve(""),
     diff: () => Promise.resolve(""),

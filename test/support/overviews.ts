@@ -1,10 +1,10 @@
 import type { View } from "../../src/state/index.ts";
-import { buildOverview, type Overview } from "../../src/status/index.ts";
-import { T0, finished, moduleView, viewOf } from "../status/views.ts";
+import { type Overview } from "../../src/status/index.ts";
+import { T0, finished, moduleView, viewOf, overviewOf } from "../status/views.ts";
 
 /** Two modules that are Ready. */
 export function calmOverview(): Overview {
-  return buildOverview({ view: viewOf([moduleView("db"), moduleView("shop")]), queues: [] }, T0);
+  return overviewOf({ view: viewOf([moduleView("db"), moduleView("shop")]), queues: [] }, T0);
 }
 
 /** One module fails, one waits for it, one has drifted, one is off. */
@@ -49,5 +49,5 @@ export function ailingView(): View {
 
 /** The same at a glance. */
 export function ailingOverview(): Overview {
-  return buildOverview({ view: ailingView(), queues: [] }, T0);
+  return overviewOf({ view: ailingView(), queues: [] }, T0);
 }

@@ -4,11 +4,10 @@ import { servePublic } from "../../src/debug/index.ts";
 import { KnownSecrets } from "../../src/lib/index.ts";
 import type { Module, Problem } from "../../src/model/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
-import { Projector } from "../../src/status/index.ts";
 import type { Span } from "../../src/model/index.ts";
 import type { RunView } from "../../src/trace/index.ts";
 import { Page, type PageSources } from "../../src/ui/index.ts";
-import { T0, finished, moduleView, release, underWay, viewOf } from "../status/views.ts";
+import { T0, finished, moduleView, release, underWay, viewOf, projectAll } from "../status/views.ts";
 import { ManualClock } from "./clock.ts";
 import { type StateSnapshot } from "../../src/status/index.ts";
 
@@ -366,12 +365,11 @@ export function pageOf({
     clock,
     secrets,
     about: { version: "1.0.0", name: "addon-operator", namespace: "addons" },
-    snapshot() {
+    project() {
       checks += 1;
-      return snapshot;
+      return projectAll(snapshot);
     },
     statusValues: "redacted",
-    statusOf: (name) => new Projector("none", secrets).project(snapshot, T0).modules.get(name)?.status,
     originsOf: () => ORIGINS,
     runs: {
       getRun: (id) => RUNS.find((run) => run.id === id),

@@ -7,12 +7,13 @@ import { printUntilCondition } from "../operator/wait.ts";
 import { selectsJson, type CommandLine, type Terminal } from "../table/row.ts";
 import {
   describeConfigProblem,
-  toCurrentModuleRow,
-  explainState,
-  toOverview,
   describeStaleLease,
+  explainState,
+  readModuleRow,
+  readResources,
 } from "./from-resources.ts";
 import { withReader, type Reader } from "./read-resources.ts";
+import { findAwaitedName, type IAddonModule } from "../../status/index.ts";
 
 export type AddonCommand = "status" | "list" | "why" | "wait";
 
@@ -32,7 +33,7 @@ function overviewCommand(options: Pick<DisplayOptions, "render" | "exitCode">): 
         terminal.printError("No AddonOperator found. Use -n to search another namespace\n");
         return 1;
       }
-      const overview = toOverview(resources, systemClock.now());
+      const overview = readResources(resources, systemClock.now());
       // The table of `list` has no line for the operator, so a note says that the operator does not run.
       if (options.render === renderModulesTable && overview.reason === "NotRunning")
         terminal.printError(`${escapeControlCharacters(overview.message)}\n`);
@@ -46,21 +47,34 @@ function overviewCommand(options: Pick<DisplayOptions, "render" | "exitCode">): 
 const whyCommand: Command = async (reader, line, { print, printError }) => {
   const [name = ""] = line.args;
   const isJson = selectsJson(line);
-  const found = await reader.module(name);
+  const modules = await readAwaitedModules(reader, name);
   const lease = await reader.lease();
   const stale = lease && describeStaleLease(lease, systemClock.now());
   if (stale !== undefined) printError(`${escapeControlCharacters(stale.trim())}\n`);
   const problem = describeConfigProblem(await reader.operator());
   if (problem !== undefined) printError(`${escapeControlCharacters(problem)}\n`);
-  if (found === undefined) {
+  if (!modules.has(name)) {
     printError(`AddonModule ${name} does not exist\n`);
     return 1;
   }
-  const reasons = explainState(found);
+  const reasons = explainState(name, modules);
   if (isJson) print(`${JSON.stringify({ module: name, reasons })}\n`);
   else print(`${escapeControlCharacters(reasons.join("\n"))}\n`);
   return 0;
 };
+
+/** Reads a module, and those for which it waits: they explain its state. What is not a module has no AddonModule. */
+async function readAwaitedModules(reader: Reader, name: string): Promise<ReadonlyMap<string, IAddonModule>> {
+  const modules = new Map<string, IAddonModule>();
+  let next: string | undefined = name;
+  while (next !== undefined && !modules.has(next)) {
+    const module = await reader.module(next);
+    if (module === undefined) break;
+    modules.set(next, module);
+    next = findAwaitedName(module);
+  }
+  return modules;
+}
 
 /** The status of a module whose AddonModule does not exist: the operator may create it soon. */
 const NOT_CREATED_YET = {
@@ -76,7 +90,7 @@ const waitCommand: Command = (reader, line, terminal) =>
     clock: systemClock,
     readStatus: async (name) => {
       const [found, lease] = await Promise.all([reader.module(name), reader.lease()]);
-      return found === undefined ? NOT_CREATED_YET : toCurrentModuleRow(found, lease, systemClock.now());
+      return found === undefined ? NOT_CREATED_YET : readModuleRow(found, lease, systemClock.now());
     },
   });
 

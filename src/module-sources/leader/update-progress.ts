@@ -1,7 +1,7 @@
 /** Observes updates: whether their content has become good, or helm has rolled the release back, and what users approve. */
 
 import type { ModuleView } from "../../state/index.ts";
-import { evaluateModule } from "../../status/index.ts";
+import type { ModuleExplanation } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
 import type { LockEntry } from "../types.ts";
 import { buildGoodEntry } from "./entry-marks.ts";
@@ -13,9 +13,13 @@ const SETTLED_MS = 60_000;
  * Whether new content has become good: the module has run with it and is Ready, or it is off or suspended. False while the state
  * has not read the content (`digest`). A module that is Ready long after the update counts without a run: nothing needed one.
  */
-export function hasBecomeGood({ at, digest }: LockEntry, view: ModuleView | undefined, now: number): boolean {
-  if (view === undefined || view.module.origin?.digest !== digest) return false;
-  const { state } = evaluateModule(view, { now });
+export function hasBecomeGood(
+  { at, digest }: LockEntry,
+  module: Pick<ModuleExplanation, "view" | "state"> | undefined,
+  now: number,
+): boolean {
+  if (module?.view.module.origin?.digest !== digest) return false;
+  const { view, state } = module;
   if (state === "Disabled" || state === "Suspended") return true;
   return state === "Ready" && (hasRunSince(at, view) || now - at > SETTLED_MS);
 }
@@ -85,11 +89,11 @@ export class UpdateObserver {
   review(): void {
     this.#reviewApprovals();
     const { lockedModules, options } = this.#context;
-    const { state, clock } = options;
+    const { explain, clock } = options;
     for (const [name, entry] of lockedModules.entries) {
       this.#reportRollbackOnce(name, entry);
       if (entry.isNew !== true || this.#recording.has(name)) continue;
-      if (!hasBecomeGood(entry, state.view.modules.get(name), clock.now())) continue;
+      if (!hasBecomeGood(entry, explain().module(name), clock.now())) continue;
       this.#recording.add(name);
       this.#ports.runInBackground(() => this.#markGood(name, entry));
     }

@@ -23,13 +23,10 @@ export interface FailingHook {
   readonly blockedTasks: readonly string[];
 }
 
-/** The queues at one moment. */
-interface QueueViews {
-  readonly queues: readonly QueueView<Task>[];
-}
+type QueueViews = readonly QueueView<Task>[];
 
 /** All hooks that fail now, or hang and delay something, except those of start-up and converge: the states of operator and modules report them. */
-export function findFailingHooks({ queues }: QueueViews): FailingHook[] {
+export function findFailingHooks(queues: QueueViews): FailingHook[] {
   return queues.flatMap(({ name: queue, tasks }) => {
     const index = tasks.findIndex(({ failures, isLong }) => failures > 0 || isLong === true);
     const failed = tasks[index];
@@ -76,21 +73,21 @@ export function describeFailingHook({ name, queue, since, message, blockedTasks 
 export const HOW_TO_END_HANGING_HOOK =
   "restart the operator to end it, set --hook-timeout to limit such runs";
 
-/** The schedule hooks of a module (undefined: the global ones) that miss runs because an earlier run still waits in the queue; one sentence each. */
-export function describeDroppedTicks(module: string | undefined, { queues }: QueueViews): string[] {
-  return queues.flatMap(({ name, tasks }) =>
-    tasks.flatMap(({ task, dropped = 0, running }) => {
-      if (task.kind !== "hook" || task.hook.module !== module || dropped === 0 || running) return [];
+/** Sentences about schedule hooks that miss runs because an earlier run still waits in the queue, by module; global hooks have the key undefined. */
+export function describeDroppedTicks(queues: QueueViews): ReadonlyMap<string | undefined, readonly string[]> {
+  const byModule = new Map<string | undefined, string[]>();
+  for (const { name, tasks } of queues)
+    for (const { task, dropped = 0, running } of tasks) {
+      if (task.kind !== "hook" || dropped === 0 || running) continue;
       const ticks = dropped === 1 ? "1 tick was" : `${dropped} ticks were`;
-      return [`${ticks} dropped: ${describeAwaitedTask(task)} waits in queue ${name} already`];
-    }),
-  );
+      const sentence = `${ticks} dropped: ${describeAwaitedTask(task)} waits in queue ${name} already`;
+      byModule.set(task.hook.module, [...(byModule.get(task.hook.module) ?? []), sentence]);
+    }
+  return byModule;
 }
 
-/** Sentences about the failing hooks of a module (undefined: of all modules); undefined if no hook fails. */
-export function describeFailingHooks(module: string | undefined, snapshot: QueueViews): string | undefined {
-  const all = findFailingHooks(snapshot);
-  const hooks = module === undefined ? all : all.filter(({ task }) => task.hook.module === module);
+/** Sentences about failing hooks, as one text; undefined if no hook fails. */
+export function describeFailingHooks(hooks: readonly FailingHook[]): string | undefined {
   return hooks.length === 0 ? undefined : hooks.map(describeFailingHook).join("; ");
 }
 
@@ -115,8 +112,7 @@ export interface FailingHead {
 }
 
 /** Finds the module whose failing run blocks the queue `main`; undefined if no run does. */
-export function findFailingHead({ queues }: QueueViews): FailingHead | undefined {
-  const [head, ...waiting] = queues.find(({ name }) => name === MAIN_QUEUE)?.tasks ?? [];
+export function findFailingHead([head, ...waiting]: readonly TaskView<Task>[]): FailingHead | undefined {
   if (head?.task.kind !== "run-module" || head.failures === 0) return undefined;
   const waitingModules = waiting.flatMap(({ task }) => (task.kind === "run-module" ? task.module : []));
   return { module: head.task.module, waitingModules };

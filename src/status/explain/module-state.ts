@@ -6,21 +6,24 @@
 import { describeChangesByOthers } from "../../drift/index.ts";
 import { listNames } from "../../lib/index.ts";
 import { describeCause, describeProblem, type Cause } from "../../model/index.ts";
-import { isReleaseIntact, isRunOutdated } from "../../plan/index.ts";
+import { isReleaseIntact, isRunOutdated, type RunBlocker } from "../../plan/index.ts";
 import { listMissingObjects, collectWarnings, type ModuleView } from "../../state/index.ts";
 import type { ConditionStatus, ModuleState } from "../models/kinds.ts";
 import { describeRunWait, describeEnablement } from "./reasons.ts";
-import { type Waits } from "./blockers.ts";
 
 /** A run younger than this is not displayed as Running: otherwise short runs would make the status flicker. */
 export const ANNOUNCE_AFTER_MS = 1000;
 
 /** What is known besides the view of the module. */
-export interface EvaluationContext extends Partial<
-  Pick<Waits, "blockerText" | "runBlocker" | "lostRequirement" | "failingHooks">
-> {
+export interface EvaluationContext {
   /** Milliseconds since the epoch. */
   readonly now: number;
+  /** What its due run or removal waits for, in words. */
+  readonly blocker?: string | undefined;
+  /** What its due run waits for, if that is a requirement. */
+  readonly runBlocker?: RunBlocker | undefined;
+  /** Its failing hooks, in words. */
+  readonly failingHooks?: string | undefined;
 }
 
 /** The state of a module with the reason for it, before it becomes conditions. */
@@ -28,12 +31,15 @@ export interface Evaluation {
   readonly state: ModuleState;
   readonly reason: string;
   readonly message: string;
-  /** Ready, if it does not follow from the state: a restore or a suspension leaves it as it was. */
-  readonly ready?: ConditionStatus;
+  /** The status of the condition Ready. */
+  readonly ready: ConditionStatus;
 }
 
-/** A rule returns the evaluation if it applies to the module, else undefined. The first rule that applies counts. */
-type Rule = (view: ModuleView, facts: EvaluationContext) => Evaluation | undefined;
+/** What a rule finds: with Ready only if that does not follow from the state, because a restore or a suspension leaves it as it was. */
+type Finding = Omit<Evaluation, "ready"> & Partial<Pick<Evaluation, "ready">>;
+
+/** A rule returns what it finds if it applies to the module, else undefined. The first rule that applies counts. */
+type Rule = (view: ModuleView, facts: EvaluationContext) => Finding | undefined;
 
 /** Whether a run is in progress that the status does not display yet, so that short runs do not make it flicker. */
 export function isRunUnannounced(view: ModuleView, now: number): boolean {
@@ -46,7 +52,8 @@ export function isRunUnannounced(view: ModuleView, now: number): boolean {
 
 /** The state of a module with its reason: of the first rule that applies, or Ready if none applies. */
 export function evaluateModule(view: ModuleView, facts: EvaluationContext): Evaluation {
-  return evaluateByFirstRule(RULES, view, facts) ?? evaluateReady(view, facts);
+  const found = evaluateByFirstRule(RULES, view, facts) ?? evaluateReady(view, facts);
+  return { ...found, ready: found.ready ?? READY_BY_STATE[found.state] };
 }
 
 /** The result of the first rule that applies; undefined if none applies. */
@@ -54,7 +61,7 @@ function evaluateByFirstRule(
   rules: readonly Rule[],
   view: ModuleView,
   facts: EvaluationContext,
-): Evaluation | undefined {
+): Finding | undefined {
   const evaluations = rules.values().map((rule) => rule(view, facts));
   return evaluations.find((evaluation) => evaluation !== undefined);
 }
@@ -154,11 +161,11 @@ const evaluateRetry: Rule = (view, facts) => {
 };
 
 /** The module is off, but its release still exists: its removal waits, or a suspension retains the release. */
-const evaluatePendingRemoval: Rule = (view, { blockerText }) => {
+const evaluatePendingRemoval: Rule = (view, { blocker }) => {
   if (view.enabled || !(view.isRemovalDecided || hasRelease(view))) return undefined;
   if (view.suspended)
     return buildSuspendedEvaluation("True", "Disabled, but its release stays while it is suspended");
-  return { state: "Pending", reason: "Pending", message: blockerText ?? "Waits to be removed" };
+  return { state: "Pending", reason: "Pending", message: blocker ?? "Waits to be removed" };
 };
 
 /** A run is due, and its task waits in a queue. */
@@ -247,7 +254,7 @@ const RULES: readonly Rule[] = [
 ];
 
 /** The module is Ready. The message adds facts that do not prevent Ready: failing hooks, drift and warnings. */
-function evaluateReady(view: ModuleView, { failingHooks }: EvaluationContext): Evaluation {
+function evaluateReady(view: ModuleView, { failingHooks }: EvaluationContext): Finding {
   const { release } = view;
   const success =
     release === undefined ? "Everything ran" : `Release ${release.name}.v${release.revision} is in place`;
@@ -268,12 +275,12 @@ function appendRunWait(message: string, view: ModuleView): string {
 }
 
 /** The state of a module whose run is due and waits in a queue. */
-function buildPendingEvaluation({ blockerText }: EvaluationContext): Evaluation {
-  return { state: "Pending", reason: "Pending", message: blockerText ?? "Waits for its turn" };
+function buildPendingEvaluation({ blocker }: EvaluationContext): Finding {
+  return { state: "Pending", reason: "Pending", message: blocker ?? "Waits for its turn" };
 }
 
 /** The state Suspended, with Ready as it is without the suspension. */
-function buildSuspendedEvaluation(ready: ConditionStatus, message: string): Evaluation {
+function buildSuspendedEvaluation(ready: ConditionStatus, message: string): Finding {
   return { state: "Suspended", reason: "Suspended", message, ready };
 }
 
@@ -290,7 +297,7 @@ function describeObjects(objects: readonly string[]): string {
 }
 
 /** The status of the condition Ready in each state, unless the evaluation sets it. */
-const READY_BY_STATE: Readonly<Record<ModuleState, ConditionStatus>> = {
+export const READY_BY_STATE: Readonly<Record<ModuleState, ConditionStatus>> = {
   Pending: "Unknown",
   Running: "Unknown",
   Ready: "True",
@@ -303,11 +310,6 @@ const READY_BY_STATE: Readonly<Record<ModuleState, ConditionStatus>> = {
   Deleting: "Unknown",
   Suspended: "True",
 };
-
-/** The status of the condition Ready. Modules and the operator share this function, so that Ready means the same for both. */
-export function getReadyStatus(evaluation: Evaluation): ConditionStatus {
-  return evaluation.ready ?? READY_BY_STATE[evaluation.state];
-}
 
 /** States of modules that run or wait. */
 export const UNDER_WAY: ReadonlySet<ModuleState> = new Set(["Pending", "Running", "Progressing", "Deleting"]);

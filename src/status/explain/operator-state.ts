@@ -4,37 +4,81 @@
  */
 
 import { describeCause, describeProblem } from "../../model/index.ts";
-import { describeRunBlocker, explainDeletionLimit } from "../../plan/index.ts";
+import { OVERFULL_WARNING } from "../../lib/index.ts";
+import { explainDeletionLimit } from "../../plan/index.ts";
 import { explainInvalid } from "../../state/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
-import { STALLED, toStatusLine, type OperatorStateName } from "../models/kinds.ts";
-import { getReadyStatus, UNDER_WAY, evaluateModule, type Evaluation } from "./module-state.ts";
+import { MAINTENANCE } from "../../values/index.ts";
+import { STALLED, toStatusLine, type ConditionStatus, type OperatorStateName } from "../models/kinds.ts";
+import { READY_BY_STATE, UNDER_WAY, type Evaluation } from "./module-state.ts";
 import {
   describeFailingHooks,
   explainHeadOfLineBlocking,
   findFailingHead,
   type FailingHead,
 } from "./failing-hooks.ts";
-import { findConvergeBlocker, type ConvergeBlocker, type StateSnapshot } from "./blockers.ts";
+import { findConvergeBlocker, type ConvergeBlocker } from "./blockers.ts";
+import type { SnapshotIndex } from "./snapshot-index.ts";
 
-export interface OperatorEvaluation extends Evaluation {
+interface OperatorEvaluation {
   readonly state: OperatorStateName;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** What the operator does, and why it is not Ready. */
+export interface OperatorExplanation extends OperatorEvaluation {
+  /** The status of the condition Ready. */
+  readonly ready: ConditionStatus;
+  /** Why the converge makes no progress. */
+  readonly convergeBlocker: ConvergeBlocker | undefined;
+  /** The failing hooks, in words. */
+  readonly failingHooks: string | undefined;
+}
+
+/** Explains the operator by the state, the queues, and the evaluation of each module. */
+export function explainOperator(index: SnapshotIndex, evaluations: Evaluations): OperatorExplanation {
+  const { view } = index;
+  const convergeBlocker = findConvergeBlocker(index);
+  const failingHooks = describeFailingHooks(index.failingHooks);
+  const failingHead = findFailingHead(index.main);
+  const evaluation = evaluateOperator(view, evaluations, { convergeBlocker, failingHooks, failingHead });
+  const message = [evaluation.message, ...describeOperatorWarnings(evaluation, view)];
+  const sentences = view.config.isFrozen ? [SUSPENDED_TEXT, ...message] : message;
+  return {
+    ...evaluation,
+    message: sentences.join("; "),
+    ready: READY_BY_STATE[evaluation.state],
+    convergeBlocker,
+    failingHooks,
+  };
+}
+
+/** What the message says if the ConfigMap suspends all modules. */
+export const SUSPENDED_TEXT = `All modules are suspended: ${MAINTENANCE} is set in the ConfigMap. Helm changes and removes nothing; hooks continue to run. Remove the key to resume`;
+
+/** Most items of one kind that the message names. */
+const MAX_ITEMS = 20;
+
+/** Warnings about the operator. They do not change its state, because no module depends on what they are about. */
+function describeOperatorWarnings(evaluation: OperatorEvaluation, view: View): string[] {
+  const { issues, webhookIssues, tree, config, deletionLimit: limit } = view;
+  const isLimitUnreported = limit?.confirmed === false && evaluation.reason !== "RemovalHeld";
+  const unknownKeys = config.unknownKeys.slice(0, MAX_ITEMS).join(", ");
+  return [
+    ...(isLimitUnreported ? [explainDeletionLimit(limit, view)] : []),
+    ...issues,
+    ...webhookIssues.slice(0, MAX_ITEMS).map((issue) => `webhooks: ${issue}`),
+    ...(tree.notExecutableWarnings ?? []),
+    ...(unknownKeys === "" ? [] : [`keys of the ConfigMap that match no module: ${unknownKeys}`]),
+    // There are more secrets than the redaction can know, so it hides every word that may be one.
+    ...(view.hidesWords ? [OVERFULL_WARNING] : []),
+  ];
 }
 
 /** What stops the operator: what blocks the converge or the queue `main`, and which hooks fail. */
-export interface OperatorBlockers {
-  readonly convergeBlocker?: ConvergeBlocker | undefined;
-  readonly failingHooks?: string | undefined;
-  readonly failingHead?: FailingHead | undefined;
-}
-
-/** Finds in the queues what stops the operator. */
-export function collectOperatorBlockers(snapshot: StateSnapshot): OperatorBlockers {
-  return {
-    convergeBlocker: findConvergeBlocker(snapshot),
-    failingHooks: describeFailingHooks(undefined, snapshot),
-    failingHead: findFailingHead(snapshot),
-  };
+interface OperatorBlockers extends Pick<OperatorExplanation, "convergeBlocker" | "failingHooks"> {
+  readonly failingHead: FailingHead | undefined;
 }
 
 /**
@@ -42,7 +86,7 @@ export function collectOperatorBlockers(snapshot: StateSnapshot): OperatorBlocke
  * is invalid or missing, if the ModuleSources cannot be read, or if nothing is in progress and a module needs a user.
  * The first evaluation that applies counts.
  */
-export function evaluateOperator(
+function evaluateOperator(
   view: View,
   evaluations: Evaluations,
   { convergeBlocker, failingHooks, failingHead }: OperatorBlockers,
@@ -88,13 +132,6 @@ function addFailingHooks(evaluation: OperatorEvaluation, failingHooks?: string):
 
 /** The evaluation of each module, by name. */
 export type Evaluations = ReadonlyMap<string, Evaluation>;
-
-/** Evaluates each module, without the details (queues, failing hooks) that do not matter to the state of the operator. */
-export function evaluateModules(view: View, now: number): Evaluations {
-  const evaluate = (module: ModuleView): Evaluation =>
-    evaluateModule(module, { now, runBlocker: describeRunBlocker(module, view) });
-  return new Map([...view.modules].map(([name, module]) => [name, evaluate(module)]));
-}
 
 /** The evaluation if the ConfigMap is invalid or missing; undefined if it is valid. */
 function evaluateConfig(view: View): OperatorEvaluation | undefined {
@@ -230,7 +267,7 @@ function evaluateWhenIdle(view: View, evaluations: Evaluations): OperatorEvaluat
     .filter(([, evaluation]) => isBlockedByRequirement(evaluation))
     .map(([name]) => name);
   if (blocked.length > 0) return aggregateEvaluation("Pending", blocked, evaluations);
-  const unready = view.enabledModules.filter((name) => !isReady(evaluations.get(name)));
+  const unready = view.enabledModules.filter((name) => evaluations.get(name)?.ready !== "True");
   if (unready.length > 0)
     return { ...aggregateEvaluation("Invalid", unready, evaluations), reason: "ModulesNotReady" };
   const message = `All enabled modules are ready (${view.enabledModules.length})`;
@@ -254,18 +291,13 @@ function findModulesInState(evaluations: Evaluations, ...states: readonly Evalua
 
 /** Whether the module is in progress. A restore of objects does not count while the module stays Ready. */
 function isInProgress(evaluation: Evaluation): boolean {
-  const isQuietRestore = evaluation.reason === "Healing" && getReadyStatus(evaluation) === "True";
+  const isQuietRestore = evaluation.reason === "Healing" && evaluation.ready === "True";
   return UNDER_WAY.has(evaluation.state) && !isQuietRestore;
 }
 
 /** Whether the module waits because a requirement is not met. */
 export function isBlockedByRequirement({ state, reason }: Evaluation): boolean {
   return state === "Pending" && reason.startsWith("Dependency");
-}
-
-/** Whether the condition Ready of the module is True. */
-export function isReady(evaluation: Evaluation | undefined): boolean {
-  return evaluation !== undefined && getReadyStatus(evaluation) === "True";
 }
 
 /** The evaluation of the operator by what the named modules do or need. */

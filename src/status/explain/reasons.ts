@@ -1,61 +1,8 @@
-/** Sentences about one module: why it is on or off, why it is not Ready, and which task it waits for. */
+/** Parts of sentences about a module: why it is on or off, what its run waits for, and which task it waits for. */
 
 import { formatUtc } from "../../lib/index.ts";
 import { describeTask, type Task } from "../../model/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
-
-/** What is known of a module, from its view (`module why`) or from its AddonModule (`kubectl addon why`). */
-export interface Reasons {
-  /** Errors, what it waits for, and failing hooks, the gravest first. */
-  readonly blockers: readonly (string | undefined)[];
-  readonly isSuspended: boolean;
-  /** What its run does now. */
-  readonly activity?: readonly (string | undefined)[];
-  /** The failures in a row; `since` and `nextTry` are times in UTC. */
-  readonly retry?: RetryReason | undefined;
-  /** Why inputs are not tried again after a rollback. */
-  readonly refused?: string | undefined;
-  /** Objects of its release that do not exist. */
-  readonly missing: readonly string[];
-  readonly unhealthy: readonly (string | undefined)[];
-  readonly drift: string | undefined;
-  /** Why some of its hooks cannot run. */
-  readonly warnings?: readonly string[];
-}
-
-interface RetryReason {
-  readonly failures: number;
-  readonly reason: string;
-  readonly message?: string;
-  readonly since?: string;
-  readonly nextTry?: string | undefined;
-}
-
-/** Turns the known facts about a module into sentences, one for each reason why it is not Ready. */
-export function describeReasons(reasons: Reasons): string[] {
-  const { blockers, isSuspended, activity = [], retry, missing, unhealthy, warnings = [] } = reasons;
-  const facts = [
-    ...blockers,
-    isSuspended ? "suspended: Helm does not run, hooks continue to run" : undefined,
-    ...activity,
-    retry && describeRetry(retry),
-    // After a rollback: why its cause is not tried again.
-    reasons.refused,
-    missing.length === 0 ? undefined : `missing objects: ${missing.join(", ")}`,
-    ...unhealthy,
-    reasons.drift,
-    ...warnings,
-  ];
-  return facts.filter((fact) => fact !== undefined);
-}
-
-/** E.g. *failed 3 times since 09:15 (HelmFailed): timed out; next try 09:20*. */
-function describeRetry({ failures, since, reason, message, nextTry }: RetryReason): string {
-  const sinceText = since === undefined ? "" : ` since ${since}`;
-  const error = message === undefined ? "" : `: ${message}`;
-  const next = nextTry === undefined ? "" : `; next try ${nextTry}`;
-  return `failed ${formatTimes(failures)}${sinceText} (${reason})${error}${next}`;
-}
 
 /** Says what a run in progress waits for, e.g. *Helm has been waiting for the chart hook Job/migrate (pre-upgrade) since …* (UTC). */
 export function describeRunWait(run: LastRun | undefined): string | undefined {
@@ -63,13 +10,6 @@ export function describeRunWait(run: LastRun | undefined): string | undefined {
   if (run.waitsFor !== undefined) return `waits for ${run.waitsFor}`;
   if (run.hook === undefined || run.hookSince === undefined) return undefined;
   return `Helm has been waiting for the chart hook ${run.hook} since ${formatUtc(run.hookSince)}`;
-}
-
-/** The health of a module in words; undefined unless it is known to be unhealthy. */
-export function describeHealth(
-  health: { readonly status: string; readonly message: string } | undefined,
-): string | undefined {
-  return health?.status === "False" ? `not healthy: ${health.message}` : undefined;
 }
 
 /** A count as text, e.g. *3 times*. */

@@ -55,6 +55,7 @@ export interface IAddonModule {
       readonly manifestChecksum?: string;
       readonly lastDeployed?: string;
     };
+    readonly chartVersion?: string;
     readonly absent?: readonly string[];
     readonly health?: ReadonlyArray<{
       readonly object: string;
@@ -70,6 +71,7 @@ export interface IAddonModule {
       readonly terminating?: number;
       readonly unknown?: number;
     };
+    readonly driftedObjects?: number;
     readonly drift?: ReadonlyArray<{
       readonly object: string;
       readonly field: string;
@@ -116,7 +118,11 @@ export interface IAddonModule {
     }>;
     readonly requiresMet?: string;
     readonly failures?: number;
+    readonly failingSince?: string;
     readonly nextRetryAt?: string;
+    readonly waitsFor?: string;
+    readonly reasons?: readonly string[];
+    readonly warnings?: readonly string[];
     readonly lastHandledReconcileAt?: string;
     readonly conditions?: ReadonlyArray<{
       readonly type: string;

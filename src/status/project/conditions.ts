@@ -4,7 +4,7 @@ import { formatUtc } from "../../lib/index.ts";
 import { STALLED, toConditionMessage } from "../models/kinds.ts";
 import type { Condition, StoredCondition } from "../models/kinds.ts";
 import { getRunbookPath } from "../models/runbook.ts";
-import { getReadyStatus, UNDER_WAY, type Evaluation } from "../explain/module-state.ts";
+import { UNDER_WAY, type Evaluation } from "../explain/module-state.ts";
 
 /** A condition without its time. */
 export type UntimedCondition = Omit<Condition, "lastTransitionTime">;
@@ -19,11 +19,9 @@ export function buildHooksFailingCondition(failingHooks: string | undefined): Un
 
 /** The conditions that follow from the state: Ready, and Reconciling or Stalled. As kstatus requires, at most one of these two exists, only while True. */
 export function buildProgressConditions(evaluation: Evaluation): UntimedCondition[] {
-  const { state, reason } = evaluation;
+  const { state, reason, ready } = evaluation;
   const message = toConditionMessage(evaluation.message);
-  const conditions: UntimedCondition[] = [
-    { type: "Ready", status: getReadyStatus(evaluation), reason, message },
-  ];
+  const conditions: UntimedCondition[] = [{ type: "Ready", status: ready, reason, message }];
   if (STALLED.has(state)) {
     const messageWithGuide = `${message} (${getRunbookPath(reason)})`;
     conditions.push({ type: "Stalled", status: "True", reason, message: messageWithGuide });

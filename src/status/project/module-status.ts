@@ -5,10 +5,10 @@ import { describeDrift } from "../../drift/index.ts";
 import type { Drift } from "../../drift/index.ts";
 import type { Health } from "../../health/index.ts";
 import { describeCause } from "../../model/index.ts";
-import { type Requirement } from "../../plan/index.ts";
+import type { Requirement } from "../../plan/index.ts";
 import { readAnnotationToken, listMissingObjects, getReleaseVersion } from "../../state/index.ts";
 import type { LastRun, ModuleView } from "../../state/index.ts";
-import { omitUndefined, toStatusLine } from "../models/kinds.ts";
+import { omitUndefined, toConditionMessage, toStatusLine } from "../models/kinds.ts";
 import type {
   LastRunStatus,
   ModuleSpec,
@@ -18,14 +18,9 @@ import type {
 } from "../models/kinds.ts";
 import { addTransitionTimes, buildHooksFailingCondition, buildProgressConditions } from "./conditions.ts";
 import type { UntimedCondition } from "./conditions.ts";
-import {
-  evaluateModule,
-  isRunUnannounced,
-  type Evaluation,
-  type EvaluationContext,
-} from "../explain/module-state.ts";
-import { describeEnablement } from "../explain/reasons.ts";
+import type { ModuleExplanation } from "../explain/explain.ts";
 import { toDisplayedOrigin } from "../explain/origin.ts";
+import { describeDecision } from "../explain/reasons.ts";
 
 /** The wanted content of an AddonModule. */
 export interface ModuleProjection {
@@ -33,15 +28,14 @@ export interface ModuleProjection {
   readonly status: ModuleStatus;
 }
 
-/** Input of a projection besides the module's view. */
-export interface ModuleContext extends EvaluationContext {
+/** Input of a projection besides the explanation of the module. */
+export interface ModuleContext {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
   /** The previous status. It provides `lastRun` while the current run is too young to be announced, and the times of conditions and requirements. */
   readonly previousStatus?: ModuleStatus | undefined;
-  readonly requirements?: readonly Requirement[];
   /** As whom the module acts; undefined = as the operator. */
   readonly identity?: ModuleStatus["identity"];
-  /** When a failure is tried again, in ms since the epoch. */
-  readonly nextRetryAt?: number | undefined;
 }
 
 /** The status names at most this many missing objects: a deleted namespace may have thousands. */
@@ -49,47 +43,59 @@ const MAX_ABSENT_OBJECTS = 20;
 
 /**
  * Computes the wanted content of a module's AddonModule, without the merged values. It is pure, so that callers can cache the
- * result. Of `facts.previousStatus` it keeps the times of unchanged conditions, and `lastRun` while the next run is very young.
+ * result. Of `previousStatus` it keeps the times of unchanged conditions, and `lastRun` while the next run is very young.
  */
-export function projectModule(view: ModuleView, facts: ModuleContext): ModuleProjection {
-  const evaluation = evaluateModule(view, facts);
+export function projectModule(
+  explanation: ModuleExplanation,
+  { now, previousStatus, identity }: ModuleContext,
+): ModuleProjection {
+  const { view, isRunUnannounced } = explanation;
   const missing = listMissingObjects(view);
-  const { previousStatus, now } = facts;
   return {
     spec: { enabled: view.enabled, order: view.module.order, configDigest: displayDigest(view.configDigest) },
     status: omitUndefined({
-      state: evaluation.state,
+      state: explanation.state,
       enabledBy: view.enabledBy,
       enabledReason: mapOptional(view.enabledReason, toStatusLine),
       valuesDigest: displayDigest(view.wholeDigest),
-      lastRun: isRunUnannounced(view, now) ? previousStatus?.lastRun : mapOptional(view.lastRun, projectRun),
+      lastRun: isRunUnannounced ? previousStatus?.lastRun : mapOptional(view.lastRun, projectRun),
       runSeconds: view.runSeconds.length === 0 ? undefined : view.runSeconds,
       release: projectRelease(view),
+      chartVersion: getReleaseVersion(view) === undefined ? view.module.chartVersion : undefined,
       absent: missing.length === 0 ? undefined : missing.slice(0, MAX_ABSENT_OBJECTS),
-      ...projectRequires(facts.requirements, previousStatus?.requires, now),
+      ...projectRequires(explanation.requirements, previousStatus?.requires, now),
       ...mapOptional(view.health, projectHealth),
+      driftedObjects: view.drift.count === 0 ? undefined : view.drift.count,
       drift: projectDrift(view.drift),
-      identity: facts.identity,
+      identity,
       source: toDisplayedOrigin(view),
       failures: view.retry?.failures ?? 0,
-      nextRetryAt: mapOptional(facts.nextRetryAt, formatUtc),
+      failingSince: mapOptional(view.retry?.since, formatUtc),
+      nextRetryAt: mapOptional(explanation.nextRetryAt, formatUtc),
+      waitsFor: mapOptional(explanation.runBlocker?.awaitedName, toStatusLine),
+      reasons: toLines(explanation.reasons, toConditionMessage),
+      warnings: toLines(explanation.warnings, toStatusLine),
       lastHandledReconcileAt: readAnnotationToken(view.handled.token),
-      conditions: addTransitionTimes(
-        buildConditions(view, evaluation, facts),
-        previousStatus?.conditions,
-        now,
-      ),
+      conditions: addTransitionTimes(buildConditions(explanation), previousStatus?.conditions, now),
     }),
   };
 }
 
+/** Most items of a list of sentences. */
+const MAX_LINES = 20;
+
+/** The first sentences, each as one line; undefined for an empty list, so that the status omits the field. */
+function toLines(
+  sentences: readonly string[],
+  toLine: (text: string) => string,
+): readonly string[] | undefined {
+  return sentences.length === 0 ? undefined : sentences.slice(0, MAX_LINES).map(toLine);
+}
+
 /** All conditions of the module. Healthy, Drifted and some others exist only if there is something to report. */
-function buildConditions(
-  view: ModuleView,
-  evaluation: Evaluation,
-  { lostRequirement, failingHooks }: EvaluationContext,
-): UntimedCondition[] {
-  const conditions = buildProgressConditions(evaluation);
+function buildConditions(explanation: ModuleExplanation): UntimedCondition[] {
+  const { view, lostRequirement, failingHooks } = explanation;
+  const conditions = buildProgressConditions(explanation);
   if (view.health !== undefined)
     conditions.push({
       type: "Healthy",
@@ -109,7 +115,7 @@ function buildConditions(
     type: "Enabled",
     status: view.enabled ? "True" : "False",
     reason: ENABLED_REASON[view.enabledBy],
-    message: toStatusLine(describeEnablement(view)),
+    message: toStatusLine(describeDecision(view)),
   });
   if (view.suspended) {
     const message = "The ConfigMap sets NoResourceReconciliation: helm changes nothing";
@@ -203,7 +209,7 @@ const MAX_REQUIREMENTS = 20;
 
 /** Lists the requirements of the module, unmet ones first, and counts the met ones. The time `since` stays while `met` is as in the previous status. */
 function projectRequires(
-  all: readonly Requirement[] = [],
+  all: readonly Requirement[],
   previous: ModuleStatus["requires"] = [],
   now: number,
 ): Pick<ModuleStatus, "requires" | "requiresMet"> {

@@ -1,27 +1,23 @@
 /** Computes the status of the AddonOperator, which aggregates all modules (docs/reference/status.md, "States of the operator"). */
 
-import { OVERFULL_WARNING, displayDigest, formatUtc, medianOf } from "../../lib/index.ts";
-import { explainDeletionLimit } from "../../plan/index.ts";
+import { displayDigest, formatUtc, medianOf } from "../../lib/index.ts";
 import { readAnnotationToken } from "../../state/index.ts";
-import { MAINTENANCE } from "../../values/index.ts";
 import type { ConvergePhase, View } from "../../state/index.ts";
 import { STALLED, omitUndefined, toStatusLine } from "../models/kinds.ts";
 import type { ConvergeStatus, ModuleCounts, OperatorStatus } from "../models/kinds.ts";
+import type { ConvergeBlocker } from "../explain/blockers.ts";
+import type { Explanation, ModuleExplanation } from "../explain/explain.ts";
+import { UNDER_WAY } from "../explain/module-state.ts";
 import {
-  evaluateModules,
   describeConvergeCause,
   isBlockedByRequirement,
-  isReady,
   isEnabledOrSwitchedOn,
-  evaluateOperator,
+  SUSPENDED_TEXT,
 } from "../explain/operator-state.ts";
-import type { OperatorBlockers, OperatorEvaluation, Evaluations } from "../explain/operator-state.ts";
 import { addTransitionTimes, buildHooksFailingCondition, buildProgressConditions } from "./conditions.ts";
 import type { UntimedCondition } from "./conditions.ts";
-import { UNDER_WAY, type Evaluation } from "../explain/module-state.ts";
-import { type ConvergeBlocker } from "../explain/blockers.ts";
 
-interface OperatorFacts extends OperatorBlockers {
+interface OperatorContext {
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** The previous status, whose conditions keep their transition times. */
@@ -32,21 +28,21 @@ interface OperatorFacts extends OperatorBlockers {
 const MAX_ITEMS = 20;
 const MAX_RIGHTS = 100;
 
-/** Computes the status of the AddonOperator from the view. It is pure. Unchanged conditions keep their times of `facts.previousStatus`. */
-export function projectOperator(view: View, facts: OperatorFacts): OperatorStatus {
-  const { now, previousStatus, convergeBlocker, failingHooks } = facts;
-  const evaluations = evaluateModules(view, now);
-  const evaluation = evaluateOperator(view, evaluations, facts);
+/** Computes the status of the AddonOperator from the explanation. It is pure. Unchanged conditions keep their times of `previousStatus`. */
+export function projectOperator(
+  { view, operator, modules }: Explanation,
+  { now, previousStatus }: OperatorContext,
+): OperatorStatus {
   const { config } = view;
   const conditions = [
-    ...buildProgressConditions(addOperatorWarnings(evaluation, view)),
+    ...buildProgressConditions(operator),
     ...buildSuspendedCondition(view),
-    ...buildHooksFailingCondition(failingHooks),
+    ...buildHooksFailingCondition(operator.failingHooks),
   ];
   return omitUndefined({
-    state: evaluation.state,
-    modules: countModules(view, evaluations),
-    converge: projectConverge(view, convergeBlocker),
+    state: operator.state,
+    modules: countModules(view, modules),
+    converge: projectConverge(view, operator.convergeBlocker),
     observedConfig: omitUndefined({
       resourceVersion: config.resourceVersion,
       digest: displayDigest(config.digest),
@@ -66,31 +62,13 @@ function buildSuspendedCondition({ config }: View): UntimedCondition[] {
   return config.isFrozen ? [{ type: "Suspended", status: "True", reason, message: SUSPENDED_TEXT }] : [];
 }
 
-const SUSPENDED_TEXT = `All modules are suspended: ${MAINTENANCE} is set in the ConfigMap. Helm changes and removes nothing; hooks continue to run. Remove the key to resume`;
-
-/** Adds warnings about the operator to the message of its state. Warnings do not change the state, because no module depends on what they are about. */
-function addOperatorWarnings(evaluation: OperatorEvaluation, view: View): OperatorEvaluation {
-  const { issues, webhookIssues, tree, config, deletionLimit: limit } = view;
-  const sentences = config.isFrozen ? [SUSPENDED_TEXT, evaluation.message] : [evaluation.message];
-  const isLimitReported = evaluation.reason === "RemovalHeld";
-  if (limit?.confirmed === false && !isLimitReported) sentences.push(explainDeletionLimit(limit, view));
-  sentences.push(...issues);
-  sentences.push(...webhookIssues.slice(0, MAX_ITEMS).map((issue) => `webhooks: ${issue}`));
-  sentences.push(...(tree.notExecutableWarnings ?? []));
-  const unknownKeys = config.unknownKeys.slice(0, MAX_ITEMS).join(", ");
-  if (unknownKeys !== "") sentences.push(`keys of the ConfigMap that match no module: ${unknownKeys}`);
-  // There are more secrets than the redaction can know, so it hides every word that may be one.
-  if (view.hidesWords) sentences.push(OVERFULL_WARNING);
-  return { ...evaluation, message: sentences.join("; ") };
-}
-
 /** Counts the modules by state, for `status.modules`. */
-function countModules(view: View, evaluations: Evaluations): ModuleCounts {
-  const all = [...evaluations.values()];
-  const countInState = (...states: readonly Evaluation["state"][]): number =>
+function countModules(view: View, modules: Explanation["modules"]): ModuleCounts {
+  const all = [...modules.values()];
+  const countInState = (...states: readonly ModuleExplanation["state"][]): number =>
     all.filter((evaluation) => states.includes(evaluation.state)).length;
   const enabled = [...view.modules.values()].filter(isEnabledOrSwitchedOn).length;
-  const ready = view.enabledModules.filter((name) => isReady(evaluations.get(name))).length;
+  const ready = view.enabledModules.filter((name) => modules.get(name)?.ready === "True").length;
   return {
     summary: `${ready}/${enabled}`,
     total: view.modules.size,

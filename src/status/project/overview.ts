@@ -1,17 +1,12 @@
-/** A short row per module, for tables and pages (docs/reference/commands.md, "All modules at a glance"). */
+/** Reads the objects of the operator into a short row per module, for commands and pages (docs/reference/commands.md, "All modules at a glance"). */
 
-import { formatUtc, medianOf } from "../../lib/index.ts";
-import { describeCause } from "../../model/index.ts";
-import { describeRunBlocker } from "../../plan/index.ts";
-import { collectWarnings, getReleaseVersion, type LastRun, type ModuleView } from "../../state/index.ts";
+import { medianOf } from "../../lib/index.ts";
+import type { IAddonModule } from "../models/addon-module.ts";
+import type { IAddonOperator } from "../models/addon-operator.ts";
 import type { ConditionStatus, ConvergeStatus, ModuleState, OperatorStateName } from "../models/kinds.ts";
-import { omitUndefined, toConditionMessage, toStatusLine } from "../models/kinds.ts";
-import { projectOperator } from "./operator-status.ts";
-import { collectOperatorBlockers } from "../explain/operator-state.ts";
-import { evaluateModule, getReadyStatus } from "../explain/module-state.ts";
-import { describeDroppedTicks } from "../explain/failing-hooks.ts";
-import { toDisplayedOrigin, type DisplayedOrigin } from "../explain/origin.ts";
-import { collectWaits, type StateSnapshot } from "../explain/blockers.ts";
+import { omitUndefined, toStatusLine } from "../models/kinds.ts";
+import type { DisplayedOrigin } from "../explain/origin.ts";
+import type { Projection } from "./projector.ts";
 
 /** The last run of a module, or the one under way, which has no result yet. */
 interface RunRow {
@@ -24,22 +19,18 @@ interface RunRow {
   readonly result?: "Succeeded" | "Failed";
 }
 
-/** Ready and Healthy of a module with the reason; `wait` polls it. */
-export interface StateSummary {
-  /** Usual duration of its runs, by the last ones. */
-  readonly usualSeconds?: number;
+export interface OverviewRow {
+  readonly name: string;
+  readonly order: number;
+  readonly enabled: boolean;
   readonly state: ModuleState;
   /** Reason of the condition Ready. */
   readonly reason: string;
   readonly message: string;
   readonly ready: ConditionStatus;
   readonly healthy: ConditionStatus;
-}
-
-export interface OverviewRow extends StateSummary {
-  readonly name: string;
-  readonly order: number;
-  readonly enabled: boolean;
+  /** Usual duration of its runs, by the last ones. */
+  readonly usualSeconds?: number;
   /** How many objects of its release others have changed. */
   readonly drifted: number;
   /** Why some of its hooks cannot run. */
@@ -69,62 +60,95 @@ export interface Overview {
   readonly sources?: readonly string[];
 }
 
-/** Builds the overview of the operator and all modules at one moment; `now` in ms since the epoch. Texts are not redacted. */
-export function buildOverview(snapshot: StateSnapshot, now: number): Overview {
-  const facts = { now, ...collectOperatorBlockers(snapshot) };
-  const { state, converge, conditions } = projectOperator(snapshot.view, facts);
-  const ready = conditions.find(({ type }) => type === "Ready");
-  const warnings = describeDroppedTicks(undefined, snapshot);
+/** The content of an AddonModule, as the operator projects it or as a cluster has it. */
+export type ModuleObject = Pick<IAddonModule, "spec" | "status">;
+
+/** The content of an AddonOperator and of its AddonModules, by name. */
+interface StatusObjects {
+  readonly operator: IAddonOperator["status"];
+  readonly modules: ReadonlyMap<string, ModuleObject>;
+}
+
+/** The overview of a running operator; `now` in ms since the epoch. Only its memory knows of dropped ticks of schedules. */
+export function buildOverview({ operatorStatus, modules, explanation }: Projection, now: number): Overview {
+  const overview = toOverview({ operator: operatorStatus, modules }, now);
+  const { view, droppedTicks } = explanation;
+  const addDroppedTicks = (row: OverviewRow): OverviewRow => {
+    const ticks = row.enabled ? (explanation.module(row.name)?.droppedTicks ?? []) : [];
+    return ticks.length === 0
+      ? row
+      : { ...row, warnings: [...(row.warnings ?? []), ...ticks.map(toStatusLine)] };
+  };
   return {
-    state: state ?? "Pending",
-    ready: ready?.status ?? "Unknown",
-    reason: ready?.reason ?? "",
-    message: ready?.message ?? "",
-    converge: converge ?? {},
-    ...(warnings.length > 0 && { warnings }),
-    modules: [...snapshot.view.modules.values()].map((module) => buildModuleRow(module, snapshot, now)),
-    ...(snapshot.view.sourceProblems.length > 0 && { sources: snapshot.view.sourceProblems }),
+    ...overview,
+    modules: overview.modules.map(addDroppedTicks),
+    ...(droppedTicks.length > 0 && { warnings: droppedTicks }),
+    ...(view.sourceProblems.length > 0 && { sources: view.sourceProblems }),
   };
 }
 
-/** Evaluates one module for tables and for `wait`: its state, Ready and Healthy with the reason. */
-export function summarizeState(module: ModuleView, snapshot: StateSnapshot, now: number): StateSummary {
-  const evaluation = evaluateModule(module, { now, ...collectWaits(module, snapshot) });
-  const healthy = module.health?.status ?? "Unknown";
+type StateSummary = Pick<OverviewRow, "state" | "reason" | "message" | "ready" | "healthy" | "usualSeconds">;
+
+/** The state of a module of a running operator, which `wait` polls; empty if there is no such module. */
+export function summarizeState({ modules }: Projection, name: string): Partial<StateSummary> {
+  const object = modules.get(name);
+  if (object === undefined) return {};
+  const { state, reason, message, ready, healthy, usualSeconds } = toModuleRow(name, object, 0);
+  return omitUndefined({ state, reason, message, ready, healthy, usualSeconds });
+}
+
+/** Reads the overview from statuses; `now` in ms since the epoch. */
+export function toOverview({ operator = {}, modules }: StatusObjects, now: number): Overview {
+  const { state = "Pending", converge = {}, conditions } = operator;
+  const { status: ready, reason, message } = findCondition(conditions, "Ready");
+  const rows = [...modules].map(([name, object]) => toModuleRow(name, object, now));
+  return { state, ready, reason, message, converge, modules: rows };
+}
+
+/** The row of a module, from its AddonModule; `now` in ms since the epoch. A field that an older CRD does not have is left out. */
+export function toModuleRow(
+  name: string,
+  { spec = {}, status = {} }: ModuleObject,
+  now: number,
+): OverviewRow {
+  const { conditions, drift = [], lastRun, state = "Pending" } = status;
+  const ready = findCondition(conditions, "Ready");
   return omitUndefined({
-    state: evaluation.state,
-    reason: evaluation.reason,
-    message: toConditionMessage(evaluation.message),
-    ready: getReadyStatus(evaluation),
-    healthy,
-    usualSeconds: medianOf(module.runSeconds),
+    name,
+    order: spec.order ?? 0,
+    enabled: spec.enabled ?? false,
+    state,
+    reason: ready.reason,
+    message: ready.message,
+    ready: ready.status,
+    healthy: findCondition(conditions, "Healthy").status,
+    usualSeconds: medianOf(status.runSeconds ?? []),
+    drifted: status.driftedObjects ?? new Set(drift.map(({ object }) => object)).size,
+    warnings: status.warnings,
+    waitsFor: status.waitsFor,
+    lastRun: lastRun && toRunRow(lastRun, now),
+    failingSince: status.failingSince,
+    chartVersion: status.release?.chartVersion ?? status.chartVersion,
+    source: status.source,
   });
 }
 
-/** The row of a module in the overview. */
-function buildModuleRow(module: ModuleView, snapshot: StateSnapshot, now: number): OverviewRow {
-  const { name, enabled, drift, lastRun, retry } = module;
-  const warningTexts = enabled ? [...collectWarnings(module), ...describeDroppedTicks(name, snapshot)] : [];
-  const warnings = warningTexts.map((text) => toStatusLine(text));
-  return omitUndefined({
-    name,
-    order: module.module.order,
-    enabled,
-    ...summarizeState(module, snapshot, now),
-    drifted: drift.count,
-    warnings: warnings.length === 0 ? undefined : warnings,
-    waitsFor: describeRunBlocker(module, snapshot.view)?.awaitedName,
-    lastRun: lastRun && buildRunRow(lastRun, now),
-    failingSince: retry && formatUtc(retry.since),
-    chartVersion: getReleaseVersion(module) ?? module.module.chartVersion,
-    source: toDisplayedOrigin(module),
-  });
+/** A condition by its type. A missing condition is Unknown. */
+export function findCondition(
+  conditions: NonNullable<ModuleObject["status"]>["conditions"] = [],
+  type: string,
+): { status: ConditionStatus; reason: string; message: string } {
+  const {
+    status = "Unknown",
+    reason = "",
+    message = "",
+  } = conditions.find((each) => each.type === type) ?? {};
+  return { status, reason, message };
 }
 
 /** The last run of a module in its row; the duration of a run in progress counts until `now`. */
-function buildRunRow(run: LastRun, now: number): RunRow {
-  const { trigger, startedAt, finishedAt, step, attempts, result } = run;
-  const seconds = Math.max(0, (finishedAt ?? now) - startedAt) / 1000;
-  const cause = toStatusLine(describeCause(trigger));
-  return omitUndefined({ cause, startedAt: formatUtc(startedAt), seconds, step, attempts, result });
+function toRunRow(run: NonNullable<NonNullable<ModuleObject["status"]>["lastRun"]>, now: number): RunRow {
+  const { trigger = "", startedAt = "", durationSeconds, step = "", attempts = 1, result } = run;
+  const seconds = durationSeconds ?? Math.max(0, now - Date.parse(startedAt)) / 1000;
+  return omitUndefined({ cause: trigger, startedAt, seconds, step, attempts, result });
 }

@@ -1,33 +1,27 @@
 /** Projects a view (what the operator knows in memory) to the wanted content of the AddonOperator and of all AddonModules. */
 
+import { isDeepStrictEqual } from "node:util";
+
 import type { KnownSecrets } from "../../lib/index.ts";
-import { type Requirement } from "../../plan/index.ts";
 import type { ModuleView } from "../../state/index.ts";
+import type { StateSnapshot } from "../explain/snapshot-index.ts";
+import { explain, type Explanation, type ModuleExplanation } from "../explain/explain.ts";
+import type { ModuleStatus, OperatorStatus } from "../models/kinds.ts";
 import { displayValues, type DisplayedValues, type StatusValues } from "./displayed-values.ts";
 import { projectModule, type ModuleProjection } from "./module-status.ts";
-import type { ModuleStatus, OperatorStatus } from "../models/kinds.ts";
-import { collectOperatorBlockers } from "../explain/operator-state.ts";
 import { projectOperator } from "./operator-status.ts";
-import { ANNOUNCE_AFTER_MS, isRunUnannounced } from "../explain/module-state.ts";
-import { type StateSnapshot, type Waits, collectWaits } from "../explain/blockers.ts";
 
 /** The wanted content of all resources at one moment. The operator does not write the spec of the AddonOperator. */
 export interface Projection {
+  /** What the resources display. */
+  readonly explanation: Explanation;
   readonly operatorStatus: OperatorStatus;
   readonly modules: ReadonlyMap<string, ModuleProjection>;
-  /** When to project again even without a change, because a run is old enough then to be displayed; in ms since the epoch. */
-  readonly checkAgainAt: number | undefined;
 }
 
-/** The inputs of a module's projection, which is reused while all of them are unchanged. */
-interface ProjectionInput extends Waits {
-  readonly view: ModuleView;
-  readonly isRunUnannounced: boolean;
-}
-
-/** The last projection of a module with its inputs, and the displayed values. */
+/** The last projection of a module with the explanation that it displays, and the displayed values. */
 interface CachedProjection {
-  readonly input: ProjectionInput;
+  readonly explanation: ModuleExplanation;
   readonly projection: ModuleProjection;
   readonly displayedValues: DisplayedValues;
 }
@@ -55,67 +49,47 @@ export class Projector {
 
   /** Projects the view and the queues at the time `now` (ms since the epoch). Redacts secrets in all texts. */
   project(snapshot: StateSnapshot, now: number): Projection {
-    const { view } = snapshot;
-    const projected = new Map<string, CachedProjection>();
-    let checkAgainAt = Infinity;
-    for (const [name, module] of view.modules) {
-      const isUnannounced = isRunUnannounced(module, now);
-      const input = { ...collectWaits(module, snapshot), view: module, isRunUnannounced: isUnannounced };
-      projected.set(name, this.#projectModule(input, now));
-      const startedAt = module.lastRun?.startedAt ?? now;
-      // A run this young is not displayed: the caller projects again when it is old enough.
-      if (isUnannounced) checkAgainAt = Math.min(checkAgainAt, startedAt + ANNOUNCE_AFTER_MS);
-    }
-    this.#cache = projected;
-    const operatorStatus = projectOperator(view, {
-      now,
-      previousStatus: this.#operatorStatus,
-      ...collectOperatorBlockers(snapshot),
-    });
-    this.#operatorStatus = this.#secrets.redactDeep(operatorStatus);
+    const explanation = explain(snapshot, now);
+    this.#cache = new Map(
+      explanation.modules.entries().map(([name, module]) => [name, this.#projectModule(module, now)]),
+    );
+    const previousStatus = this.#operatorStatus;
+    this.#operatorStatus = this.#secrets.redactDeep(projectOperator(explanation, { now, previousStatus }));
     return {
+      explanation,
       operatorStatus: this.#operatorStatus,
-      modules: new Map(projected.entries().map(([name, { projection }]) => [name, projection])),
-      checkAgainAt: checkAgainAt === Infinity ? undefined : checkAgainAt,
+      modules: new Map(this.#cache.entries().map(([name, { projection }]) => [name, projection])),
     };
   }
 
-  /** Projects a module to its AddonModule. Returns the same object again while its inputs are unchanged, so that the writer need not compare the content. */
-  #projectModule(input: ProjectionInput, now: number): CachedProjection {
-    const { view } = input;
+  /** Projects a module to its AddonModule. Returns the same object again while its explanation is unchanged, so that the writer need not compare the content. */
+  #projectModule(explanation: ModuleExplanation, now: number): CachedProjection {
+    const { view } = explanation;
     const cached = this.#cache.get(view.name);
-    if (cached !== undefined && isSameInput(cached.input, input)) return cached;
+    if (cached !== undefined && isSameExplanation(cached.explanation, explanation)) return cached;
     const displayedValues = this.#getDisplayedValues(view, cached);
-    const { spec, status } = projectModule(view, {
-      ...input,
+    const { spec, status } = projectModule(explanation, {
       now,
       previousStatus: cached?.projection.status,
       identity: this.#identityOf(view.name),
     });
     // The values are redacted already, and by other rules.
     const redacted = { ...this.#secrets.redactDeep(status), ...displayedValues };
-    return { input, projection: { spec, status: redacted }, displayedValues };
+    return { explanation, projection: { spec, status: redacted }, displayedValues };
   }
 
   /** The displayed values, from the cache if the digest of the values is unchanged. */
   #getDisplayedValues(view: ModuleView, cached: CachedProjection | undefined): DisplayedValues {
     if (this.#mode === "none") return {};
-    if (cached?.input.view.wholeDigest === view.wholeDigest) return cached.displayedValues;
+    if (cached?.explanation.view.wholeDigest === view.wholeDigest) return cached.displayedValues;
     const { secretPaths } = view;
     return displayValues(view.values(), this.#mode, { secretPaths, secrets: this.#secrets });
   }
 }
 
-/**
- * Whether a cached projection is still valid. `runBlocker` is not compared, because `blockerText` contains its text. Of
- * `lostRequirement` and `requirements`, which are new objects each time, only the messages are visible.
- */
-function isSameInput(cached: ProjectionInput, input: ProjectionInput): boolean {
-  const { runBlocker: _blocker, lostRequirement, requirements, ...comparable } = input;
-  const keys = Object.keys(comparable) as (keyof typeof comparable)[];
-  if (!keys.every((key) => cached[key] === comparable[key])) return false;
-  if (cached.lostRequirement?.message !== lostRequirement?.message) return false;
-  const hasSameMessage = ({ unmet }: Requirement, index: number): boolean =>
-    unmet?.message === cached.requirements[index]?.unmet?.message;
-  return cached.requirements.length === requirements.length && requirements.every(hasSameMessage);
+/** Whether two explanations of a module have the same projection, in which momentary reasons and dropped ticks are not visible. */
+function isSameExplanation(before: ModuleExplanation, now: ModuleExplanation): boolean {
+  if (before === now) return true;
+  const { momentaryReasons, droppedTicks } = now;
+  return before.view === now.view && isDeepStrictEqual({ ...before, momentaryReasons, droppedTicks }, now);
 }

@@ -174,9 +174,9 @@ export function differsInTextOnly(before: ModuleStatus, after: ModuleStatus): bo
   return sameJson(withoutText(before), withoutText(after));
 }
 
-/** The status without the fields that may wait: messages, progress of the release, texts of requirements. */
+/** The status without the fields that may wait: messages, reasons, progress of the release, texts of requirements. */
 function withoutText(status: ModuleStatus): Json {
-  const { conditions, release: _release, requires: _requires, ...otherFields } = status;
+  const { conditions, release: _release, requires: _requires, reasons: _reasons, ...otherFields } = status;
   const withoutMessages = conditions.map(({ message: _message, ...condition }) => condition);
   return { ...otherFields, conditions: withoutMessages } as unknown as Json;
 }

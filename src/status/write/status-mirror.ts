@@ -14,10 +14,10 @@ import { OwnObjects } from "./own-objects.ts";
 import type { StoredAddonObject } from "./stored-object.ts";
 import { WriteBackoff } from "./backoff.ts";
 import { type Projection, Projector } from "../project/projector.ts";
-import type { ModuleStatus, SourceStatus } from "../models/kinds.ts";
+import type { SourceStatus } from "../models/kinds.ts";
 import type { MirrorOptions } from "./mirror-options.ts";
 import { Writer } from "./writer.ts";
-import { type StateSnapshot } from "../explain/blockers.ts";
+import { type StateSnapshot } from "../explain/snapshot-index.ts";
 
 /** A deleted AddonOperator is created again after this time: an uninstall of the chart may be deleting the operator too. */
 const RECREATE_AFTER_MS = 2000;
@@ -148,9 +148,9 @@ export class StatusMirror {
     return mirrored?.liveObject?.uid;
   }
 
-  /** The status of a module as it is to be written; undefined while there is none. */
-  statusOf(module: string): ModuleStatus | undefined {
-    return this.#mirrored.modules.get(module)?.wantedStatus as ModuleStatus | undefined;
+  /** The content that all objects are to have at this moment, whether they are written or not. */
+  project(snapshot: StateSnapshot): Projection {
+    return this.#projector.project(snapshot, this.#options.clock.now());
   }
 
   /** Number of objects whose wanted content is not written yet. Projects the last view first, and schedules the writes. */
@@ -287,7 +287,7 @@ export class StatusMirror {
   }
 
   #writeChanges(snapshot: StateSnapshot, isFirst: boolean): void {
-    const projection = this.#project(snapshot);
+    const projection = this.#tryToProject(snapshot);
     if (projection === undefined) return;
     const changed = this.#mirrored.setWanted(projection, snapshot.view);
     const { discoveryWaitMs } = this.#mirrored;
@@ -295,17 +295,17 @@ export class StatusMirror {
       this.#timers.set("discovery-wait", discoveryWaitMs, () => this.#projectAndWrite());
     for (const mirrored of isFirst ? this.#mirrored.listObjects() : changed)
       this.#writer.scheduleWrite(mirrored);
-    const { checkAgainAt } = projection;
-    if (checkAgainAt === undefined) return;
+    const { expiresAt } = projection.explanation;
+    if (expiresAt === Infinity) return;
     // A young run is not displayed yet. The status must display it later even if nothing else changes.
-    const waitMs = Math.max(1, checkAgainAt - this.#options.clock.now());
+    const waitMs = Math.max(1, expiresAt - this.#options.clock.now());
     this.#timers.set("announce-run", waitMs, () => this.#projectAndWrite());
   }
 
-  /** Projects the view. Logs an error and returns undefined: an error of the status must not stop the work of the operator. */
-  #project(snapshot: StateSnapshot): Projection | undefined {
+  /** As `project`. Logs an error and returns undefined: an error of the status must not stop the work of the operator. */
+  #tryToProject(snapshot: StateSnapshot): Projection | undefined {
     try {
-      return this.#projector.project(snapshot, this.#options.clock.now());
+      return this.project(snapshot);
     } catch (error) {
       this.#options.logger.error("Cannot show the state", { error: oneLine(error) });
       return undefined;

@@ -3,26 +3,22 @@ import { expect, it } from "vitest";
 import {
   describeConfigProblem,
   explainState,
-  toOverview,
+  readResources,
 } from "../../../src/commands/cluster/from-resources.ts";
 import { readyExitCode } from "../../../src/commands/operator/overview.ts";
 import { formatMicroTime } from "../../../src/kube/resources.ts";
 import { KnownSecrets } from "../../../src/lib/index.ts";
-import type { ModuleView } from "../../../src/state/index.ts";
-import {
-  Projector,
-  buildOverview,
-  type IAddonModule,
-  type IAddonOperator,
-} from "../../../src/status/index.ts";
-import { moduleView, T0, viewOf } from "../../status/views.ts";
+import { Projector, type IAddonModule, type IAddonOperator } from "../../../src/status/index.ts";
+import { T0, overviewOf, whyOf } from "../../status/views.ts";
 import { ailingView } from "../../support/overviews.ts";
-import { describeEnablement, explainModule } from "../../../src/status/index.ts";
 
 interface LeaseLike {
   readonly holderIdentity?: string;
   readonly renewTime?: number;
 }
+
+const byNameOf = (modules: readonly IAddonModule[]) =>
+  new Map(modules.map((module) => [module.metadata.name, module]));
 
 const READY = { state: "Ready", conditions: [{ type: "Ready", status: "True", message: "all well" }] };
 
@@ -35,27 +31,46 @@ function resources(): { operator: IAddonOperator; modules: IAddonModule[] } {
   >;
 }
 
-it("returns the same overview from AddonModules as the operator", () => {
+it("returns the same overview from AddonModules as the operator, in the same order", () => {
   const { operator, modules } = resources();
-  const known = buildOverview({ view: ailingView(), queues: [] }, T0);
-  const displayed = toOverview({ operator, modules: modules.toReversed() }, T0);
-  expect(displayed).toMatchObject({ state: known.state, ready: known.ready, message: known.message });
-  const short = ({ modules: rows }: typeof known) =>
-    rows.map(({ name, state, ready, message, waitsFor, enabled }) => [
-      name,
-      state,
-      ready,
-      message,
-      waitsFor,
-      enabled,
-    ]);
-  const byName = (rows: ReturnType<typeof short>) =>
-    rows.toSorted((a, b) => String(a[0]).localeCompare(String(b[0])));
-  expect(byName(short(displayed))).toEqual(byName(short(known)));
-  expect(displayed.modules.find(({ name }) => name === "db")?.lastRun).toMatchObject({
-    seconds: 5,
-    attempts: 3,
+  const known = overviewOf({ view: ailingView(), queues: [] });
+  const displayed = readResources({ operator, modules: modules.toReversed() }, T0);
+  const byName = ({ modules: rows, ...rest }: typeof known) => ({
+    ...rest,
+    modules: Object.fromEntries(rows.map((row) => [row.name, row])),
   });
+  expect(byName(displayed)).toEqual(byName(known));
+  expect(displayed.modules.map(({ name }) => name)).toEqual(["cache", "db", "shop", "web"]);
+  expect(displayed.modules.find(({ name }) => name === "db")).toMatchObject({
+    failingSince: "2025-12-31T23:58:00Z",
+    lastRun: { seconds: 5, attempts: 3 },
+  });
+});
+
+it("reads what an operator with an older CRD has written", () => {
+  const { operator, modules } = resources();
+  const added: ReadonlySet<string> = new Set([
+    "reasons",
+    "warnings",
+    "waitsFor",
+    "failingSince",
+    "chartVersion",
+    "driftedObjects",
+  ]);
+  const old = modules.map(({ status, ...rest }) => {
+    const known = Object.entries(status ?? {}).filter(([field]) => !added.has(field));
+    return { ...rest, status: Object.fromEntries(known) };
+  });
+  const rows = readResources({ operator, modules: old }, T0).modules;
+  expect(rows.find(({ name }) => name === "web")).toMatchObject({
+    state: "Pending",
+    message: expect.stringMatching(/^waits for db, which is not Ready/),
+  });
+  expect(rows.find(({ name }) => name === "shop")?.drifted).toBe(1);
+  expect(explainState("web", byNameOf(old))).toEqual([
+    expect.stringMatching(/^web: Pending: waits for db, which is not Ready/),
+    "Enabled by the ConfigMap",
+  ]);
 });
 
 it.each([
@@ -75,7 +90,7 @@ it.each([
       renewTime === undefined
         ? lease
         : { ...lease, leaseDurationSeconds: 35, renewTime: formatMicroTime(renewTime) };
-    const overview = toOverview(
+    const overview = readResources(
       { operator: { ...operator, status: READY } as unknown as IAddonOperator, modules: [], lease: spec },
       T0,
     );
@@ -94,7 +109,7 @@ it("says since when the status was not renewed as soon as the Lease is late", ()
     renewTime: formatMicroTime(T0 - 18_000),
   };
   const late = { operator: { ...operator, status: READY } as unknown as IAddonOperator, modules: [], lease };
-  const { message, ready } = toOverview(late, T0);
+  const { message, ready } = readResources(late, T0);
   const at = new Date(T0 - 18_000).toISOString().slice(0, 19);
   expect(message).toBe(
     `The operator last renewed its Lease 18 s ago, at ${at}Z: this status may be outdated. all well`,
@@ -105,43 +120,28 @@ it("says since when the status was not renewed as soon as the Lease is late", ()
 it("a run under way has lasted since its start, and a cluster without an operator says so", () => {
   const lastRun = { startedAt: "2026-01-01T00:00:00Z", step: "helm" };
   const module = { metadata: { name: "web" }, status: { lastRun } } as unknown as IAddonModule;
-  expect(toOverview({ operator: undefined, modules: [module] }, T0 + 4000)).toMatchObject({
+  expect(readResources({ operator: undefined, modules: [module] }, T0 + 4000)).toMatchObject({
     ready: "Unknown",
     message: "the AddonOperator does not exist",
     modules: [{ name: "web", state: "Pending", lastRun: { seconds: 4 } }],
   });
 });
 
-it("explains a module by all that is not as it should be", () => {
-  const web = resources().modules.find(({ metadata }) => metadata?.name === "web");
-  const lines = explainState(web ?? ({} as IAddonModule));
-  expect(lines[0]).toMatch(/^web: Pending: waits for db, which is not Ready/);
-  expect(lines).toContain("it requires db, which is not Ready");
+it("explains a module, and those for which it waits, in the words of `module why`", () => {
+  const { modules } = resources();
+  const [headline, ...lines] = explainState("web", byNameOf(modules));
+  expect(headline).toMatch(/^web: Pending: waits for db, which is not Ready/);
+  const why = whyOf({ view: ailingView(), queues: [] }, "web");
+  expect(why).toContain(
+    "db: failed 3 times since 2025-12-31T23:58:00Z (HelmFailed): helm upgrade: timeout: StatefulSet db/db is not ready",
+  );
+  expect(lines).toEqual(why.filter((sentence) => !headline?.includes(sentence)));
 });
 
-it("says the same of an AddonModule as `module why` says of the module", () => {
-  const web = moduleView("web", {
-    suspended: true,
-    missingObjects: ["default/Deployment/web"],
-    health: {
-      status: "False",
-      reason: "Unhealthy",
-      message: "Pod web-0: CrashLoopBackOff",
-    } as ModuleView["health"],
-  });
-  const at = { view: viewOf([web]), queues: [] };
-  const status = {
-    state: "Running",
-    absent: web.missingObjects,
-    conditions: [
-      { type: "Ready", status: "Unknown", message: "Running helm" },
-      { type: "Enabled", status: "True", message: describeEnablement(web) },
-      { type: "Suspended", status: "True", message: "The ConfigMap sets NoResourceReconciliation" },
-      { type: "Healthy", status: "False", message: "Pod web-0: CrashLoopBackOff" },
-    ],
-  };
-  const object = { metadata: { name: "web" }, status } as unknown as IAddonModule;
-  expect(explainState(object)).toEqual(["web: Running: Running helm", ...explainModule(web, at)]);
+it("lists the objects that are not as they should be, too", () => {
+  expect(explainState("shop", byNameOf(resources().modules))).toContain(
+    "shop/Deployment/web: kubectl changed spec.replicas",
+  );
 });
 
 it("names the fault of the ConfigMap for `why`, and no other reason of the AddonOperator", () => {

@@ -14,6 +14,7 @@ import { RunRing, Tracer, getTaskOrigin } from "../../../src/trace/index.ts";
 import { State } from "../../../src/state/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 import { lineOf } from "../../support/command-line.ts";
+import { projectAll } from "../../status/views.ts";
 
 /** Each in a place of its own: known to the operator, by its key, by the schema, by its form, in a line of a log. */
 const SECRETS = {
@@ -93,6 +94,7 @@ beforeEach(async () => {
     state,
     secrets,
     queues: () => [],
+    project: () => projectAll({ view: state.view, queues: [] }, clock.now()),
     snapshots: () => ({}),
     render: () => Promise.resolve(""),
     diff: () => Promise.resolve(""),

@@ -5,7 +5,8 @@ import type { SourcesContext } from "../../../src/module-sources/context.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
 import { hasBecomeGood, UpdateObserver } from "../../../src/module-sources/leader/update-progress.ts";
 import type { LockEntry } from "../../../src/module-sources/types.ts";
-import { finished, moduleView, T0 } from "../../status/views.ts";
+import { finished, moduleView, T0, viewOf } from "../../status/views.ts";
+import { explain } from "../../../src/status/index.ts";
 
 const DIGEST = `sha256:${"b".repeat(64)}`;
 const ENTRY: LockEntry = {
@@ -66,7 +67,8 @@ describe("new content is good", () => {
     ["after a minute in which nothing had to run", view(), T0 + 61_000, true],
     ["not without the module", undefined, T0 + 61_000, false],
   ])("%s", (...[, module, now, expected]) => {
-    expect(hasBecomeGood(ENTRY, module, now)).toBe(expected);
+    const explanation = module && explain({ view: viewOf([module]), queues: [] }, now).module("web");
+    expect(hasBecomeGood(ENTRY, explanation, now)).toBe(expected);
   });
 });
 

@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 import { ModuleQueues, type Hook, type Task } from "../../../src/model/index.ts";
 import type { TaskView } from "../../../src/queue/index.ts";
 import type { ModuleView, View } from "../../../src/state/index.ts";
-import { moduleView, underWay, viewOf } from "../../status/views.ts";
+import { T0, blockerOf, moduleView, underWay, viewOf, whyOf } from "../../status/views.ts";
 import { lifecycle } from "../../hooks/build.ts";
-import { explainBlockers, explainModule, getNextRetryTime } from "../../../src/status/explain/blockers.ts";
+import { explain } from "../../../src/status/index.ts";
 
 const NEXT = Date.UTC(2026, 0, 1, 12, 3, 21);
 
@@ -38,7 +38,7 @@ interface Case {
 
 const queueOf = (name: string, tasks: readonly TaskView<Task>[]) => ({ name, length: tasks.length, tasks });
 
-function explain({ main, side = [], web = {}, view = {} }: Case): {
+function explainWeb({ main, side = [], web = {}, view = {} }: Case): {
   hold: string | undefined;
   why: string[];
   next: number | undefined;
@@ -49,9 +49,9 @@ function explain({ main, side = [], web = {}, view = {} }: Case): {
     queues: [queueOf("side", side), ...(main === undefined ? [] : [queueOf("main", main)])],
   };
   return {
-    hold: explainBlockers(module, evidence),
-    why: explainModule(module, evidence),
-    next: getNextRetryTime(module, evidence),
+    hold: blockerOf(evidence, "web"),
+    why: whyOf(evidence, "web"),
+    next: explain(evidence, T0).module("web")?.nextRetryAt,
   };
 }
 
@@ -81,7 +81,7 @@ describe("a module of a ModuleSource", () => {
   } as const;
 
   it("says what is in force, and which newer content waits for what", () => {
-    expect(explain({ web: { module, update } }).why.slice(1)).toEqual([
+    expect(explainWeb({ web: { module, update } }).why.slice(1)).toEqual([
       "nothing is due: the last run used the current state",
       "from ModuleSource platform: version 1.4.2 (sha256:a), signed by ci.pub",
       "update: 1.5.0 waits for the next window; to use it now: kubectl … (since 2026-01-01T09:00:00Z, until 2026-01-02T02:00:00Z)",
@@ -91,14 +91,16 @@ describe("a module of a ModuleSource", () => {
   it("needs nobody while its content is fetched again", () => {
     const problem = { file: "ModuleSource platform", message: "no answer" };
     const why = (retriedAs?: "SourceUnavailable") =>
-      explain({ web: { module, problem: { ...problem, ...(retriedAs && { retriedAs }) } } }).why.join("\n");
+      explainWeb({ web: { module, problem: { ...problem, ...(retriedAs && { retriedAs }) } } }).why.join(
+        "\n",
+      );
     expect(why("SourceUnavailable")).toContain("is tried again: ModuleSource platform: no answer");
     expect(why()).toContain("requires action: ModuleSource platform: no answer");
   });
 
   it("waits for nothing once no source names it", () => {
     const removed = { ...module, origin: { ...module.origin, removed: true } } as typeof module;
-    expect(explain({ web: { module: removed, update } }).why.join()).not.toContain("update:");
+    expect(explainWeb({ web: { module: removed, update } }).why.join()).not.toContain("update:");
   });
 });
 
@@ -113,21 +115,22 @@ describe("an enabled script that fails", () => {
     [false, /^Its enabled script fails, .*; before that nothing was decided$/],
     [true, /^Its enabled script fails, .*; before that: Enabled by /],
   ])("is said before what was decided earlier: %s", (decided, first) => {
-    const { why } = explain({ web: { isDiscovered: decided, retry } });
+    const { why } = explainWeb({ web: { isDiscovered: decided, retry } });
     expect(why[0]).toMatch(first);
     expect(why).toContain("failed 3 times since 2025-12-31T23:58:00Z (ScriptFailed): exit code 1");
   });
 });
 
 it("a module that nothing was decided of is not said to be off", () => {
-  expect(explain({ web: { isDiscovered: false, enabled: false, enabledBy: "none" } }).why[0]).toBe(
+  expect(explainWeb({ web: { isDiscovered: false, enabled: false, enabledBy: "none" } }).why[0]).toBe(
     "Nothing has decided yet whether it is enabled",
   );
 });
 
 it("says why a module is not healthy also where its Ready does not take health", () => {
-  const health = { status: "False", reason: "Unhealthy", message: "Pod web-0: CrashLoopBackOff" };
-  const { why } = explain({ web: { health: health as ModuleView["health"] } });
+  const message = "Pod web-0: CrashLoopBackOff";
+  const health = { status: "False", reason: "Unhealthy", message, counts: {}, ailments: [] };
+  const { why } = explainWeb({ web: { health: health as unknown as ModuleView["health"] } });
   expect(why).toContain("not healthy: Pod web-0: CrashLoopBackOff");
   expect(why.join()).not.toContain("nothing is due");
 });
@@ -162,7 +165,7 @@ describe("why a module does not run now", () => {
     // Its own hooks do not hold it up.
     [{ main: [entry(run("db")), entry(discover("web"))] }, undefined],
     // What other queues do delays nobody.
-    [{ side: [entry(discover("db")), entry(run("web"))], main: [] }, undefined],
+    [{ side: [entry(discover("db"), failed(1, "no"))], main: [] }, undefined],
     // The first reload has ended without it, or it is there already.
     [{ web: { phase: "new" } }, undefined],
     [{ view: { boot: "converging" } }, undefined],
@@ -203,7 +206,7 @@ describe("why a module does not run now", () => {
     ],
     [{ main: [entry(run("db")), entry(RELOAD)], web: { activity: "running" } }, undefined],
   ])("%j", (world, expected) => {
-    expect(explain(world).hold).toBe(expected);
+    expect(explainWeb(world).hold).toBe(expected);
   });
 
   describe("with a queue of its own", () => {
@@ -219,10 +222,10 @@ describe("why a module does not run now", () => {
       const module = moduleView("web", web);
       const main = view.converge === undefined ? [entry(RELOAD)] : [];
       const queues = [queueOf("main", main), queueOf("module/web", tasks)];
-      return explainBlockers(module, {
-        view: viewOf([db, module], { moduleQueues: new ModuleQueues("own"), ...view }),
-        queues,
-      });
+      return blockerOf(
+        { view: viewOf([db, module], { moduleQueues: new ModuleQueues("own"), ...view }), queues },
+        "web",
+      );
     };
 
     it("waits for its hooks, for a free place, for its next try, or for smaller numbers", () => {
@@ -255,7 +258,7 @@ describe("when a failure is tried again", () => {
     ["its hook waits", { main: [entry(discover("web"), failed(2, "no"))], web: { retry } }, undefined],
     ["nothing failed", { main: [entry(run("web"), failed(2, "no"))] }, undefined],
   ])("%s", (_, world, expected) => {
-    expect(explain(world).next).toBe(expected);
+    expect(explainWeb(world).next).toBe(expected);
   });
 });
 
@@ -297,9 +300,8 @@ describe("module why: everything that can be said", () => {
       { main: [entry(run("web"), failed(3, retry.message))], web: { retry, enabledBy: "module-values" } },
       [
         "Enabled by the module's own values.yaml",
+        "failed 3 times since 2025-12-31T23:58:00Z (HookFailed): hook discover: exit code 1; next try 2026-01-01T12:03:21Z",
         "will be retried (failed 3 times)",
-        "web failed: hook discover: exit code 1; next try 12:03:21",
-        "failed 3 times since 2025-12-31T23:58:00Z (HookFailed): hook discover: exit code 1",
       ],
     ],
     [
@@ -330,6 +332,6 @@ describe("module why: everything that can be said", () => {
       ["Disabled because nothing enables it (webEnabled: true in the ConfigMap does, or in a values.yaml)"],
     ],
   ])("%j", (world, expected) => {
-    expect(explain(world).why).toEqual(expected);
+    expect(explainWeb(world).why).toEqual(expected);
   });
 });

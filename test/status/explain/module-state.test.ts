@@ -1,14 +1,10 @@
 import { describe, expect, it, test } from "vitest";
 
-import {
-  type Condition,
-  isRunUnannounced,
-  evaluateModule,
-  projectModule,
-} from "../../../src/status/index.ts";
+import { type Condition } from "../../../src/status/index.ts";
 import type { ModuleView } from "../../../src/state/index.ts";
-import { T0, basis, finished, moduleView, release, underWay } from "../views.ts";
+import { T0, basis, finished, moduleView, release, underWay, projectView } from "../views.ts";
 import { describeEnablement } from "../../../src/status/index.ts";
+import { evaluateModule, isRunUnannounced } from "../../../src/status/explain/module-state.ts";
 
 type Change = Partial<ModuleView> & { readonly hold?: string };
 type Case = readonly [change: Change, state: string, message: string];
@@ -22,7 +18,7 @@ const PROBLEM = { file: "values.yaml", key: "m", message: "no YAML" };
 const NEVER: Partial<ModuleView> = { phase: "new", release: undefined, handled: {} };
 
 function reported({ hold, ...change }: Change): readonly [string, string] {
-  const { state, message } = evaluateModule(moduleView("m", change), { now: T0, blockerText: hold });
+  const { state, message } = evaluateModule(moduleView("m", change), { now: T0, blocker: hold });
   return [state, message];
 }
 
@@ -174,7 +170,7 @@ describe("Ready of a module whose helm is left alone", () => {
     const facts = {
       now: T0,
     } as const;
-    const { conditions } = projectModule(moduleView("m", { suspended: true, ...change }), facts).status;
+    const { conditions } = projectView(moduleView("m", { suspended: true, ...change }), facts).status;
     expect(conditions.find(({ type }) => type === "Ready")?.status).toBe(ready);
   });
 });
@@ -184,7 +180,7 @@ describe("conditions beside Ready", () => {
     const facts = {
       now: T0,
     } as const;
-    const { conditions } = projectModule(moduleView("m", change), facts).status;
+    const { conditions } = projectView(moduleView("m", change), facts).status;
     return conditions.find(({ type }) => type === "Reconciling" || type === "Stalled");
   };
 

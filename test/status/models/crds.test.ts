@@ -5,9 +5,18 @@ import { describe, expect, it } from "vitest";
 import { modelOf, models } from "../../../scripts/generate-models.mjs";
 import { summarizeDrift } from "../../../src/drift/index.ts";
 import { type JsonObject, isJsonObject } from "../../../src/model/index.ts";
-import { projectModule, projectOperator, withGeneration } from "../../../src/status/index.ts";
+import { withGeneration } from "../../../src/status/index.ts";
 import { at, crd, schemaOf, schemaViolations } from "../../support/models.ts";
-import { T0, basis, finished, moduleView, release, viewOf } from "../views.ts";
+import {
+  T0,
+  basis,
+  finished,
+  moduleView,
+  release,
+  viewOf,
+  projectOperatorView,
+  projectView,
+} from "../views.ts";
 
 const propertiesOf = (plural: string, ...path: readonly string[]): string[] =>
   Object.keys(at(schemaOf(plural), ...path.flatMap((key) => ["properties", key]), "properties")).toSorted();
@@ -20,13 +29,12 @@ function* nodes(node: JsonObject, path = ""): Generator<{ path: string; node: Js
   if (isJsonObject(node["items"])) yield* nodes(node["items"], `${path}[]`);
 }
 
-const operatorStatus = projectOperator(
+const operatorStatus = projectOperatorView(
   viewOf([moduleView("m")], {
     removalBlockers: [{ action: "purge", text: "h" }],
     missingRights: ["get x"],
     convergedToken: "t",
   }),
-  { now: T0 },
 );
 
 describe.each(["addonmodules", "addonoperators", "modulesources"])("crds/%s.yaml", (plural) => {
@@ -115,6 +123,7 @@ function project() {
     handled: basis({ token: "t" }),
     requestedToken: "t",
     suspended: true,
+    issues: ["Pods: forbidden"],
     update: {
       source: "s",
       waitsFor: "window",
@@ -136,9 +145,10 @@ function project() {
       },
     },
   });
-  const { spec, status } = projectModule(view, {
+  const { spec, status } = projectView(view, {
     now: T0,
     nextRetryAt: T0,
+    runBlocker: { awaitedName: "b", reason: "DependencyMissing", message: "waits for b" },
     identity: { serviceAccount: "team-a/deployer", hooksIsolated: false, message: "m" },
     requirements: [
       {
@@ -154,7 +164,7 @@ function project() {
       },
     ],
   });
-  return { spec, status: { ...status, values: { a: 1 }, valuesTruncated: true } };
+  return { spec, status: { ...status, chartVersion: "1.0.0", values: { a: 1 }, valuesTruncated: true } };
 }
 
 it.each([

@@ -1,14 +1,13 @@
 import { expect, test } from "vitest";
 
-import { projectModule } from "../../../src/status/index.ts";
 import type { Drift } from "../../../src/drift/index.ts";
-import { moduleView, T0 } from "../views.ts";
+import { moduleView, T0, projectView } from "../views.ts";
 
 const FIELD = { field: "data.a", manager: "kubectl-edit", at: T0, removed: false };
 const MAP = { object: "n/ConfigMap/m", title: "ConfigMap n/m", fields: [FIELD], isRepairDelayed: false };
 
 const conditionsWith = (drift: Drift): readonly string[] =>
-  projectModule(moduleView("m", { drift }), {
+  projectView(moduleView("m", { drift }), {
     now: T0,
   }).status.conditions.map(({ type, status, message }) => `${type} ${status}: ${message}`);
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
 import { conformance, kstatus, violations } from "../../support/kstatus.ts";
-import { type Condition, projectModule, withGeneration } from "../../../src/status/index.ts";
+import { type Condition, withGeneration } from "../../../src/status/index.ts";
 import { rows } from "../rows.ts";
-import { T0, finished, moduleView, underWay } from "../views.ts";
+import { T0, finished, moduleView, underWay, projectView } from "../views.ts";
 
 const retry = { reason: "HelmFailed", message: "helm: timed out", failures: 2, since: 0 } as const;
 const problem = { file: "ConfigMap addon-operator", key: "m", message: "replicas must be a number" };
@@ -11,9 +11,9 @@ const problem = { file: "ConfigMap addon-operator", key: "m", message: "replicas
 describe("the table of states", () => {
   it.each(rows)("$name: $state", (row) => {
     const view = moduleView("m", row.view);
-    const { status } = projectModule(view, {
+    const { status } = projectView(view, {
       now: T0,
-      blockerText: row.hold,
+      blocker: row.hold,
       runBlocker: row.wait,
     });
     const object = { metadata: { name: "m", generation: 4 }, status: withGeneration(status, 4) };
@@ -36,9 +36,9 @@ describe("the table of states", () => {
 
   it("keeps the run shown before while a young one is hidden", () => {
     const facts = { now: T0 } as const;
-    const displayed = projectModule(moduleView("m"), facts).status;
+    const displayed = projectView(moduleView("m"), facts).status;
     const young = moduleView("m", { activity: "running", lastRun: underWay(T0 - 1) });
-    expect(projectModule(young, { ...facts, previousStatus: displayed }).status.lastRun).toEqual(
+    expect(projectView(young, { ...facts, previousStatus: displayed }).status.lastRun).toEqual(
       displayed.lastRun,
     );
   });
@@ -47,7 +47,7 @@ describe("the table of states", () => {
     const patch = JSON.stringify({ versions: Array.from({ length: 60 }, (_, index) => `v1beta${index}`) });
     const remedy = `do it yourself: kubectl patch crd things --type=merge -p '${patch}' && kubectl get things`;
     const view = moduleView("m", { problem: { file: "crds/a.yaml", message: "m ".repeat(600), remedy } });
-    const { status } = projectModule(view, { now: T0 });
+    const { status } = projectView(view, { now: T0 });
     expect(status.conditions[0]?.message).toContain(remedy);
     const object = { metadata: { name: "m", generation: 4 }, status: withGeneration(status, 4) };
     expect(violations(object)).toEqual([]);
@@ -60,7 +60,7 @@ describe("the table of states", () => {
       lastRun: finished({ result: "Failed", message }),
       retry: { ...retry, message },
     });
-    const { status } = projectModule(view, {
+    const { status } = projectView(view, {
       now: T0,
     });
     const text = JSON.stringify(status);
@@ -69,9 +69,9 @@ describe("the table of states", () => {
   });
 
   it("keeps a transition time while the status of a condition does not change", () => {
-    const previousStatus = projectModule(moduleView("m"), { now: T0 }).status;
+    const previousStatus = projectView(moduleView("m"), { now: T0 }).status;
     const next = moduleView("m", { problem });
-    const second = projectModule(next, { now: T0 + 60_000, previousStatus }).status.conditions;
+    const second = projectView(next, { now: T0 + 60_000, previousStatus }).status.conditions;
     expect(second.find(({ type }) => type === "Enabled")?.lastTransitionTime).toBe("2026-01-01T00:00:00Z");
     expect(second.find(({ type }) => type === "Ready")?.lastTransitionTime).toBe("2026-01-01T00:01:00Z");
   });

@@ -2,9 +2,23 @@ import { describe, expect, it } from "vitest";
 
 import { OVERFULL_WARNING } from "../../../src/lib/index.ts";
 import type { ModuleView, View } from "../../../src/state/index.ts";
-import { projectOperator, withGeneration } from "../../../src/status/index.ts";
+import { withGeneration } from "../../../src/status/index.ts";
 import { conformance, kstatus, violations } from "../../support/kstatus.ts";
-import { T0, moduleView, underWay, viewOf } from "../views.ts";
+import { T0, moduleView, underWay, viewOf, projectOperatorView } from "../views.ts";
+import type { Hook, Task } from "../../../src/model/index.ts";
+import type { TaskView } from "../../../src/queue/index.ts";
+import { lifecycle } from "../../hooks/build.ts";
+
+const HOOK: TaskView<Task> = {
+  task: { kind: "hook", hook: { name: "x" } as Hook, trigger: lifecycle("afterAll") },
+  count: 1,
+  running: false,
+  failures: 1,
+  failingSince: T0,
+  message: "no",
+  nextAt: undefined,
+};
+const HOOK_FAILS = "afterAll hook x fails in queue main since 2026-01-01T00:00:00Z: no";
 
 interface Row {
   readonly name: string;
@@ -171,7 +185,7 @@ const rows: readonly Row[] = [
 describe("AddonOperator", () => {
   it.each(rows)("$name: $state", (row) => {
     const view = viewOf(row.modules ?? [good]);
-    const status = projectOperator({ ...view, ...row.view?.(view) }, { now: T0 });
+    const status = projectOperatorView({ ...view, ...row.view?.(view) });
     const object = { metadata: { name: "o", generation: 1 }, status: withGeneration(status, 1) };
     expect(status.state).toBe(row.state);
     expect(status.conditions[0]).toMatchObject({ type: "Ready", status: row.ready, reason: row.reason });
@@ -196,7 +210,7 @@ describe("AddonOperator", () => {
     const [condition, change, isInForce, consequence] = row;
     const view = viewOf([good], change);
     const seen = config(condition)({ ...view, config: { ...view.config, isInForce } });
-    const status = projectOperator({ ...view, ...seen }, { now: T0 });
+    const status = projectOperatorView({ ...view, ...seen });
     const message = status.conditions[0]?.message ?? "";
     expect(message).toMatch(new RegExp(`^ConfigMap c: is ${condition}(; |$)`));
     expect(message).toMatch(consequence);
@@ -205,7 +219,7 @@ describe("AddonOperator", () => {
   it("reports what stands in the way of global hooks and webhooks beside any state, and changes none", () => {
     const issues = ["hook a.sh, binding pods: forbidden", "hook b.sh, binding nodes: no kind"];
     const ready = (modules: readonly ModuleView[], change: Partial<View>) =>
-      projectOperator(viewOf(modules, change), { now: T0 }).conditions[0];
+      projectOperatorView(viewOf(modules, change)).conditions[0];
     for (const modules of [[good], [good, failing]]) {
       const quiet = ready(modules, {});
       const message = [quiet?.message, ...issues].join("; ");
@@ -223,7 +237,7 @@ describe("AddonOperator", () => {
   it("is Retrying while it cannot write its Lease, also at the start", () => {
     const leaseIssue = "The Lease x cannot be written: failed calling webhook; kubectl delete it";
     const ready = (change: Partial<View>, ...modules: readonly ModuleView[]) =>
-      projectOperator(viewOf(modules, { leaseIssue, ...change }), { now: T0 }).conditions[0];
+      projectOperatorView(viewOf(modules, { leaseIssue, ...change })).conditions[0];
     const retrying = { status: "False", reason: "LeaseFailed", message: leaseIssue };
     expect(ready({ boot: "loading" })).toMatchObject(retrying);
     expect(ready({}, good)).toMatchObject(retrying);
@@ -232,8 +246,7 @@ describe("AddonOperator", () => {
 
   it("is not Ready while it cannot watch its own objects, and says so in any state", () => {
     const watchIssues = ["ConfigMap addon-operator cannot be watched: forbidden"];
-    const status = (modules: readonly ModuleView[]) =>
-      projectOperator(viewOf(modules, { watchIssues }), { now: T0 });
+    const status = (modules: readonly ModuleView[]) => projectOperatorView(viewOf(modules, { watchIssues }));
     const [message] = watchIssues;
     const ready = { type: "Ready", status: "False", reason: "WatchFailed", message };
     expect(status([good])).toMatchObject({ state: "Retrying", conditions: [ready, {}] });
@@ -286,16 +299,21 @@ describe("AddonOperator", () => {
     ],
   ])("the message says why it is not Ready if %s", (...row) => {
     const [, modules, change, message] = row;
-    expect(projectOperator(viewOf(modules, change), { now: T0 }).conditions[0]?.message).toBe(message);
+    expect(projectOperatorView(viewOf(modules, change)).conditions[0]?.message).toBe(message);
   });
 
   it.each<[string, ModuleView, string, string]>([
-    ["in place of a message that all is well", good, "HooksFailing", "hook x fails"],
-    ["before what is in progress", running("r"), "HooksFailing", "hook x fails; Module r is in progress"],
-    ["behind what is worse", failing, "ModulesFailing", "Module c failed and is retried: boom; hook x fails"],
+    ["in place of a message that all is well", good, "HooksFailing", HOOK_FAILS],
+    ["before what is in progress", running("r"), "HooksFailing", `${HOOK_FAILS}; Module r is in progress`],
+    [
+      "behind what is worse",
+      failing,
+      "ModulesFailing",
+      `Module c failed and is retried: boom; ${HOOK_FAILS}`,
+    ],
   ])("names failing hooks %s", (...row) => {
     const [, module, reason, message] = row;
-    const status = projectOperator(viewOf([module]), { now: T0, failingHooks: "hook x fails" });
+    const status = projectOperatorView(viewOf([module]), [{ name: "main", length: 1, tasks: [HOOK] }]);
     expect(status).toMatchObject({ state: "Retrying" });
     expect(status.conditions[0]).toMatchObject({ status: "False", reason, message });
   });
@@ -304,7 +322,7 @@ describe("AddonOperator", () => {
     const view = viewOf([good]);
     const unknownKeys = ["webb (did you mean web?)", "old"];
     const check = { ...view, config: { ...view.config, unknownKeys } };
-    const status = projectOperator(check, { now: T0 });
+    const status = projectOperatorView(check);
     expect(status.observedConfig?.unknownKeys).toEqual(unknownKeys);
     expect(status.conditions[0]).toMatchObject({ status: "True", reason: "Ready" });
     expect(status.conditions[0]?.message).toBe(
@@ -315,7 +333,7 @@ describe("AddonOperator", () => {
   it("says first that all modules are suspended, in a condition, too", () => {
     const view = viewOf([good]);
     const frozen = { ...view, config: { ...view.config, isFrozen: true } };
-    const { conditions } = projectOperator(frozen, { now: T0 });
+    const { conditions } = projectOperatorView(frozen);
     expect(conditions.map(({ type, status }) => [type, status])).toEqual([
       ["Ready", "True"],
       ["Suspended", "True"],
@@ -331,7 +349,7 @@ describe("AddonOperator", () => {
       missingRights,
       removalBlockers: [{ action: "purge", text: "not purged: a" }],
     });
-    const status = projectOperator(view, { now: T0 });
+    const status = projectOperatorView(view);
     expect(status).toMatchObject({ missingRights, holds: ["not purged: a"] });
   });
 
@@ -340,21 +358,19 @@ describe("AddonOperator", () => {
       const view = moduleView(`waits-${on}`, { blockedSince: T0 });
       return { ...view, module: { ...view.module, requires: { modules: { [on]: "*" } } } };
     };
-    const status = projectOperator(viewOf([good, off, wait("b"), wait("none"), wait("a")]), {
-      now: T0,
-    });
+    const status = projectOperatorView(viewOf([good, off, wait("b"), wait("none"), wait("a")]));
     expect(status.modules).toMatchObject({ blocked: 2, progressing: 2 });
   });
 
   it("counts modules that are not healthy, and those that are not yet", () => {
     const view = viewOf([good, unhealthy("False"), { ...unhealthy("Unknown"), name: "j" }]);
-    const status = projectOperator(view, { now: T0 });
+    const status = projectOperatorView(view);
     expect(status.modules).toMatchObject({ ready: 1, progressing: 1, unhealthy: 1, retrying: 0 });
   });
 
   it("counts modules and reports the progress of a converge", () => {
     const view = viewOf([good, off, failing, broken]);
-    const status = projectOperator({ ...view, ...phase(view) }, { now: T0 });
+    const status = projectOperatorView({ ...view, ...phase(view) });
     expect(status.modules).toEqual({
       summary: "1/3",
       total: 4,
@@ -376,14 +392,14 @@ describe("AddonOperator", () => {
 it("a removal that is held names the command that confirms it, for this AddonOperator", () => {
   const operator = { name: "addons", namespace: "infra" };
   const view = viewOf([good, off], { ...deletionLimit(false)(), operator });
-  const status = projectOperator(view, { now: T0 });
+  const status = projectOperatorView(view);
   const command =
     "kubectl annotate --overwrite -n infra addonoperator/addons addon-operator.io/confirm-delete=7";
   expect(status.conditions[0]?.message).toContain(command);
   // Also while something else is more urgent.
   const problem = { file: "a", message: "broken" };
   const broken = viewOf([moduleView("web", { problem }), off], { ...deletionLimit(false)(), operator });
-  const { message } = projectOperator(broken, { now: T0 }).conditions[0] ?? {};
+  const { message } = projectOperatorView(broken).conditions[0] ?? {};
   expect(message).toMatch(/^Module web requires action.*broken/);
   expect(message).toContain(command);
 });

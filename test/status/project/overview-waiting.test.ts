@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 
 import { ModuleQueues } from "../../../src/model/index.ts";
-import { buildOverview } from "../../../src/status/index.ts";
 import { EngineLab } from "../../support/engine-lab.ts";
 import { explainHeadOfLineBlocking } from "../../../src/status/index.ts";
+import { overviewOf } from "../views.ts";
 
 const after = (name: string, ...on: readonly string[]) => ({
   name,
@@ -26,7 +26,7 @@ async function reported(moduleQueues: "main" | "own"): Promise<string> {
   lab.helmFails = (name) => (name === "web" ? "no" : undefined);
   await lab.start();
   await lab.run(100);
-  return buildOverview({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now()).message;
+  return overviewOf({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now()).message;
 }
 
 test("a module that fails in main names those behind it that would go on in queues of their own", async () => {
@@ -55,7 +55,7 @@ test("the head of main is named, and an edited module behind it is Pending witho
   failing.add("a");
   lab.edit({ a: "{ port: 88888 }", b: "{ port: 81 }" });
   await lab.run();
-  const overview = buildOverview({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now());
+  const overview = overviewOf({ view: lab.state.view, queues: lab.queues.views() }, lab.clock.now());
   expect(overview.message).toMatch(
     /^Module a failed and is retried: no a; a blocks all that runs after it in queue main; .* would go on: b, c$/,
   );

@@ -2,8 +2,7 @@ import { expect, test } from "vitest";
 
 import type { ModuleView, View } from "../../../src/state/index.ts";
 import { renderStatus } from "../../../src/commands/operator/tables.ts";
-import { buildOverview, projectModule } from "../../../src/status/index.ts";
-import { T0, moduleView, queueOf, release, underWay, viewOf } from "../views.ts";
+import { T0, moduleView, queueOf, release, underWay, viewOf, overviewOf, projectView } from "../views.ts";
 
 const requiring = (name: string, on: string) => {
   const view = moduleView(name, { phase: "new", lastRun: undefined, release: undefined, blockedSince: T0 });
@@ -12,7 +11,7 @@ const requiring = (name: string, on: string) => {
 
 test("there is a row for each module, in their order, with what is known of it", () => {
   const modules = [moduleView("web"), moduleView("off", { enabled: false, release: undefined })];
-  const { modules: rows, ...operator } = buildOverview({ view: viewOf(modules), queues: [] }, T0);
+  const { modules: rows, ...operator } = overviewOf({ view: viewOf(modules), queues: [] }, T0);
   expect(operator).toMatchObject({
     state: "Ready",
     ready: "True",
@@ -50,7 +49,7 @@ test("how long runs usually take is the middle one of the last, and told of the 
   const runs = moduleView("runs", { activity: "running", lastRun: underWay(T0 - 8000) });
   const record = { ...viewOf([]).converge, phase: "modules" as const, remaining: ["one", "two", "runs"] };
   const of = (...modules: ModuleView[]) =>
-    buildOverview({ view: viewOf(modules, { converge: record }), queues: queueOf("runs", "one", "two") }, T0);
+    overviewOf({ view: viewOf(modules, { converge: record }), queues: queueOf("runs", "one", "two") }, T0);
   const { modules, converge } = of(one, two, runs);
   expect(modules.map(({ usualSeconds }) => usualSeconds)).toEqual([2, 3, undefined]);
   expect(converge).toMatchObject({ progress: "0/3", waitingSeconds: 5 });
@@ -59,24 +58,24 @@ test("how long runs usually take is the middle one of the last, and told of the 
 
 test("the version is that of an update which creates no revision", () => {
   const web = moduleView("web", { leftVersion: "1.3.0" });
-  expect(buildOverview({ view: viewOf([web]), queues: [] }, T0).modules[0]?.chartVersion).toBe("1.3.0");
-  const { status } = projectModule(web, { now: T0 });
+  expect(overviewOf({ view: viewOf([web]), queues: [] }, T0).modules[0]?.chartVersion).toBe("1.3.0");
+  const { status } = projectView(web, { now: T0 });
   expect(status.release).toMatchObject({ revision: 3, chartVersion: "1.3.0" });
 });
 
 test("a run under way counts its seconds, and has no result yet", () => {
-  const lastRun = underWay(T0 - 4500);
-  const [row] = buildOverview(
+  const lastRun = underWay(T0 - 4000);
+  const [row] = overviewOf(
     { view: viewOf([moduleView("web", { activity: "running", lastRun })]), queues: queueOf("web") },
     T0,
   ).modules;
-  expect(row).toMatchObject({ state: "Running", lastRun: { seconds: 4.5, step: "helm" } });
+  expect(row).toMatchObject({ state: "Running", lastRun: { seconds: 4, step: "helm" } });
   expect(row?.lastRun).not.toHaveProperty("result");
 });
 
 test("what a module waits for is named", () => {
   const db = moduleView("db", { retry: { reason: "HelmFailed", message: "no", failures: 2, since: 0 } });
-  const { modules } = buildOverview({ view: viewOf([db, requiring("web", "db")]), queues: [] }, T0);
+  const { modules } = overviewOf({ view: viewOf([db, requiring("web", "db")]), queues: [] }, T0);
   expect(modules[0]).toMatchObject({ state: "Retrying", ready: "False", message: "no" });
   expect(modules[1]).toMatchObject({
     state: "Pending",
@@ -93,7 +92,7 @@ test("health and drift are reported", () => {
     health: { status: "False", reason: "Failed", message: "no Pod", counts: {}, ailments: [] } as never,
     unhealthy: { status: "False", reason: "Failed", message: "no Pod" },
   });
-  expect(buildOverview({ view: viewOf([web]), queues: [] }, T0).modules[0]).toMatchObject({
+  expect(overviewOf({ view: viewOf([web]), queues: [] }, T0).modules[0]).toMatchObject({
     state: "Unhealthy",
     healthy: "False",
     drifted: 3,
@@ -112,7 +111,7 @@ test("status reports of bindings that cannot work and scripts that are not execu
   const tree = {
     notExecutableWarnings: ["/hooks/b.sh: is not executable and will not run"],
   } as unknown as View["tree"];
-  const overview = buildOverview({ view: viewOf([web, off], { tree }), queues: [] }, T0);
+  const overview = overviewOf({ view: viewOf([web, off], { tree }), queues: [] }, T0);
   expect([overview.ready, overview.modules[1]?.warnings]).toEqual(["True", undefined]);
   const text = renderStatus(overview, { now: T0, columns: 200, paint: (_, plain) => plain });
   expect(text).toContain("All enabled modules are ready (1); /hooks/b.sh: is not executable");

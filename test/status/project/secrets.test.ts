@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 
 import type { Json, JsonObject } from "../../../src/model/index.ts";
-import { projectModule, projectOperator, displayValues } from "../../../src/status/index.ts";
-import { T0, finished, moduleView, viewOf } from "../views.ts";
+import { displayValues } from "../../../src/status/index.ts";
+import { T0, finished, moduleView, viewOf, projectOperatorView, projectView } from "../views.ts";
 
 const KEYS = ["password", "dbPasswd", "client_secret", "apiToken", "tls.key", "caCert", "credentials", "DSN"];
 const secret = (i: number): string => `s3cr3t-${i}-zzz`;
@@ -32,17 +32,17 @@ it("none of 200 secret-like values reaches a status", () => {
   const problem = { file: "ConfigMap x", message: a };
   const config = { ...all.config, condition: "invalid", problems: [problem] } as const;
   const text = JSON.stringify([
-    projectModule(view, { now: T0 }),
+    projectView(view, { now: T0 }),
     displayed,
-    projectOperator({ ...all, issues: [a] }, { now: T0 }),
-    projectOperator({ ...all, config }, { now: T0 }),
+    projectOperatorView({ ...all, issues: [a] }),
+    projectOperatorView({ ...all, config }),
   ]);
   expect(text.match(/s3cr3t-\d+/g)).toBeNull();
 });
 
 it("no digest that a guess could be held against reaches a resource", () => {
   const view = moduleView("m", {});
-  const all = [projectModule(view, { now: T0 }), projectOperator(viewOf([view]), { now: T0 })];
+  const all = [projectView(view, { now: T0 }), projectOperatorView(viewOf([view]))];
   const text = JSON.stringify(all);
   expect(text.match(/v2-[0-9a-f]{40}/g)).toHaveLength(4);
   expect(text).not.toMatch(/v1-/);
