@@ -7,16 +7,8 @@ import { statSync } from "node:fs";
 import { delimiter } from "node:path";
 
 import { assertCanList, assertPermitted, openAccountKubeconfig, RunTokens } from "../kube/index.ts";
-import type { Accounts, KubeClient, Permission, Resource } from "../kube/index.ts";
-import {
-  attempt,
-  findPathProblemBesideUsers,
-  matchesGlob,
-  oneLine,
-  splitList,
-  type Clock,
-  type Logger,
-} from "../lib/index.ts";
+import type { Accounts, KubeAccess, KubeClient, Permission, Resource } from "../kube/index.ts";
+import { attempt, findPathProblemBesideUsers, matchesGlob, oneLine, splitList } from "../lib/index.ts";
 import { userOf, type Account, type Hook, type KubernetesBinding, type Module } from "../model/index.ts";
 import { resolveDirectories } from "../modules/index.ts";
 import { findAccessObstacle, findUserIdProblem, UserIds } from "../process/index.ts";
@@ -80,10 +72,7 @@ export function homeVariables(
 const MAX_MESSAGE_LENGTH = 1024;
 const POD_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-interface ActorsOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
+interface ActorsOptions extends KubeAccess {
   readonly accounts: Pick<Accounts, "getKnownAccount" | "namespaceOf">;
   /** The environment of hooks. */
   readonly env: Readonly<Record<string, string>>;
@@ -95,8 +84,6 @@ interface ActorsOptions {
     readonly sourcesDir?: string | undefined;
     readonly webhookModules?: string | undefined;
   };
-  /** The operator's namespace. */
-  readonly namespace: string;
   /** Path of the kubeconfig for hooks under the operator's service account; variables in `env` contain it. */
   readonly hooksKubeconfig: string;
 }

@@ -9,7 +9,7 @@ import type { Health } from "../health/index.ts";
 import type { HelmReport, ReleaseOutcome } from "../helm/index.ts";
 import type { Logger } from "../lib/index.ts";
 import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
-import type { RunContext } from "../queue/index.ts";
+import type { QueueAction, QueueReport, RunContext } from "../queue/index.ts";
 import type { Enablement, State, View } from "../state/index.ts";
 import { HOW_TO_END_HANGING_HOOK, describeEnablement, describeAwaitedTask } from "../status/index.ts";
 import type { EventReason, OperatorEvent } from "../status/index.ts";
@@ -49,7 +49,7 @@ const EVENT_REASON_BY_REMOVAL = {
 } as const;
 
 /** Reports what happened. Every method is cheap and never throws. */
-export class Report implements BindingReport, HelmReport, TriggerReport, TaskReport {
+export class Report implements BindingReport, HelmReport, QueueReport<Task>, TriggerReport, TaskReport {
   readonly #parts: ReportParts;
   readonly #unhealthyModules = new Set<string>();
   /** Texts of the blockers of removals that were announced. */
@@ -59,19 +59,23 @@ export class Report implements BindingReport, HelmReport, TriggerReport, TaskRep
     this.#parts = parts;
   }
 
+  /** Publishes a Kubernetes Event. */
+  announce(event: OperatorEvent): void {
+    this.#parts.announce(event);
+  }
+
   // Tasks and queues.
 
   taskBegan(task: Task | undefined, { queue, waitedMs }: RunContext): void {
     if (task !== undefined) this.#parts.metrics.add("taskWait", toTaskLabels(queue, task), waitedMs / 1000);
   }
 
-  /** A tick of a schedule was dropped, because an earlier tick still waits in the queue. */
-  tickDropped(queue: string, task: Task): void {
+  /** Only ticks of schedules are dropped. */
+  taskDropped(queue: string, task: Task): void {
     this.#parts.metrics.add("ticksDropped", toTaskLabels(queue, task));
   }
 
-  /** An operation on a queue has taken `ms`. */
-  queueChanged(queue: string, action: string, ms: number): void {
+  queueChanged(queue: string, action: QueueAction, ms: number): void {
     this.#parts.metrics.observe("queueAction", { queue_name: queue, queue_action: action }, ms / 1000);
   }
 

@@ -18,15 +18,15 @@ import {
   type WatchHub,
 } from "../kube/index.ts";
 import { oneLine, sameJson, type Failures } from "../lib/index.ts";
+import type { Releases } from "../helm/index.ts";
 import type { HookLoader } from "../hooks/index.ts";
-import type { Metrics } from "../metrics/index.ts";
-import { describeProblem, type Json, type Module, type Tree } from "../model/index.ts";
-import type { RegistryModules } from "../modules/index.ts";
+import type { Metrics, Report } from "../metrics/index.ts";
+import { describeProblem, type Json } from "../model/index.ts";
+import type { RegistryModules, TreeReader } from "../modules/index.ts";
 import { normalizeChartLocation, type Signer } from "../registry/index.ts";
 import { serialize } from "../runtime/index.ts";
 import type { State } from "../state/index.ts";
-import { MODULE_SOURCES, type Explanation, type OperatorEvent, type StatusMirror } from "../status/index.ts";
-import type { ValuesStore } from "../values/index.ts";
+import { MODULE_SOURCES, type Explanation, type StatusMirror } from "../status/index.ts";
 import { BlobStore } from "./disk/blob-store.ts";
 import { ContentFetcher } from "./fetch/fetch-content.ts";
 import { LockConfigMap } from "./lock.ts";
@@ -43,7 +43,7 @@ export interface ModuleSourcesOptions extends KubeAccess {
   /** Explains the state and the queues of this moment. */
   readonly explain: () => Explanation;
   readonly metrics: Metrics;
-  readonly announce: (event: OperatorEvent) => void;
+  readonly report: Pick<Report, "announce">;
   /** Writes the statuses of ModuleSources. */
   readonly statuses: Pick<StatusMirror, "setSourceStatus" | "watchSources">;
   /** The operator's time zone, in which windows open. */
@@ -51,15 +51,13 @@ export interface ModuleSourcesOptions extends KubeAccess {
   /** Proxies for registries. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly registryModules: RegistryModules;
-  readonly readModulesDir: (modulesDir: string) => Promise<Tree>;
+  readonly reader: Pick<TreeReader, "readModulesDir">;
   /** Runs a hook file with `--config`. */
   readonly loadHook: HookLoader["load"];
-  /** Renders a module's chart with its values of the store. Throws HelmError, ProblemError, ApiError. */
-  readonly renderChart: (module: Module, values: ValuesStore) => Promise<unknown>;
+  readonly releases: Pick<Releases, "renderManifests"> & {
+    readonly observed: Pick<Releases["observed"], "getArtifactDigest" | "ownership">;
+  };
   readonly serverVersion: () => Promise<string>;
-  readonly hasRelease: (module: string) => boolean;
-  /** The digest of the content from which a module's installed revision was made; undefined if none is recorded. */
-  readonly getInstalledDigest: (module: string) => string | undefined;
   /** Name of the operator's ConfigMap. */
   readonly configMap: string;
   /** Directory for blobs, unpacked content and the modules directory. */

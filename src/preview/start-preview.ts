@@ -5,15 +5,8 @@
 
 import { CONFIRM_CRDS, type Releases } from "../helm/index.ts";
 import { runEnabledScript, type RunSettings, type AccountLimits } from "../hooks/index.ts";
-import type { KubeClient, WatchHub } from "../kube/index.ts";
-import {
-  oneLine,
-  silentLogger,
-  type Clock,
-  type KnownSecrets,
-  type Limit,
-  type Logger,
-} from "../lib/index.ts";
+import type { KubeAccess, WatchHub } from "../kube/index.ts";
+import { oneLine, silentLogger, type KnownSecrets, type Limit } from "../lib/index.ts";
 import { describeProblem, GLOBAL } from "../model/index.ts";
 import type { AppliedExtenders, Json, Module, ModuleQueues, Overlay, Tree } from "../model/index.ts";
 import type { TreeReader } from "../modules/index.ts";
@@ -42,7 +35,7 @@ import {
 import { copyRunTimes, loadRunTimes, estimateWaveSeconds } from "./run-times.ts";
 import { explainHeadOfLineBlocking } from "../status/index.ts";
 
-interface Sources {
+interface Sources extends KubeAccess {
   readonly settings: {
     readonly configMap: string;
     readonly deleteBrake: Limit;
@@ -51,12 +44,8 @@ interface Sources {
     readonly invalidConfig: InvalidConfig;
   };
   readonly moduleQueues: ModuleQueues;
-  readonly clock: Clock;
-  readonly logger: Logger;
   readonly secrets: KnownSecrets;
-  readonly client: KubeClient;
   readonly hub: WatchHub;
-  readonly namespace: string;
   readonly overlay: Overlay | undefined;
   readonly runs: RunSettings;
   readonly actorOf: (module: string) => RunSettings["actor"];

@@ -88,10 +88,15 @@ export interface QueuesOptions<T extends QueueTask> {
   readonly onEnd?: (batch: readonly T[], outcome: Outcome<T>, context: RunContext) => void;
   /** Called when a run has taken `LONG_RUN_MS`, with its first task. */
   readonly onLong?: (queue: string, task: T) => void;
-  /** Called when a task is dropped because one with its key waits (`foldsInto`). */
-  readonly onDrop?: (queue: string, task: T) => void;
-  /** Called with the duration of each operation on a queue. */
-  readonly onAction?: (queue: string, action: QueueAction, ms: number) => void;
+  readonly report?: QueueReport<T>;
+}
+
+/** Reports what happened to queues. */
+export interface QueueReport<T extends QueueTask> {
+  /** A task is dropped because one with its key waits (`foldsInto`). */
+  taskDropped(queue: string, task: T): void;
+  /** An operation on a queue has taken `ms`. */
+  queueChanged(queue: string, action: QueueAction, ms: number): void;
 }
 
 /** The slots of all queues; a task without the field `slot` needs none. */

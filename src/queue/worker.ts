@@ -68,7 +68,7 @@ export class Worker<T extends QueueTask> {
     if (task.foldsInto === undefined) return this.taskList.has(key);
     const isDropped = this.taskList.countDropped(key);
     if (isDropped) {
-      this.#shared.onDrop?.(this.name, task);
+      this.#shared.report?.taskDropped(this.name, task);
       this.#shared.onQueueChanged(this.name);
     }
     return isDropped;
@@ -289,7 +289,7 @@ export class Worker<T extends QueueTask> {
   #measureAction<R>(action: QueueAction, work: () => R): R {
     const startedAt = this.#now;
     const result = work();
-    this.#shared.onAction?.(this.name, action, this.#now - startedAt);
+    this.#shared.report?.queueChanged(this.name, action, this.#now - startedAt);
     return result;
   }
 }

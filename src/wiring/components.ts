@@ -153,8 +153,7 @@ export class Components {
         this.adapters.refresh();
         this.engine.check();
       },
-      onDrop: (queue, task) => this.report.tickDropped(queue, task),
-      onAction: (queue, action, ms) => this.report.queueChanged(queue, action, ms),
+      report: this.report,
     });
   }
 

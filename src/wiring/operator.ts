@@ -18,7 +18,6 @@ import { reportTree } from "../modules/index.ts";
 import { explainInvalid, type State } from "../state/index.ts";
 import { checkSchemas, loadHooks, type Ports } from "../tasks/index.ts";
 import type { WatchedConfig } from "../triggers/index.ts";
-import { buildHelmInput } from "../values/index.ts";
 import { makeBase, type Base } from "./base.ts";
 import type { ModuleSources } from "../module-sources/index.ts";
 import { Components } from "./components.ts";
@@ -256,17 +255,14 @@ function throwProblems(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new ProblemError(...problems);
 }
 
-/** Longest time to render a chart before it is used. */
-const RENDER_TIMEOUT_MS = 60_000;
-
 /** Builds the module sources, which fetch modules from registries; undefined if `--sources` is off. */
 async function makeModuleSources(
   base: Base,
   components: Components,
   scope: Scope,
 ): Promise<ModuleSources | undefined> {
-  const { settings, registryModules, reader, namespace } = base;
-  const { state, queues, metrics, releases, adapters } = components;
+  const { settings, registryModules, namespace } = base;
+  const { state, queues, metrics, report, releases, adapters } = components;
   if (registryModules === undefined) return undefined;
   const { ModuleSources } = await import("../module-sources/index.ts");
   const { configMap, tmpDir, sourcesDir, sourcesMaxBytes: maxBytes, unsignedCharts = [] } = settings;
@@ -274,26 +270,20 @@ async function makeModuleSources(
     new ModuleSources({
       ...base,
       registryModules,
-      readModulesDir: (modulesDir) => reader.readModulesDir(modulesDir),
       // New content is loaded once: a loader of its own remembers nothing of it.
       loadHook: (file, module) => components.createLoader().load(file, module),
-      renderChart: (module, values) => {
-        const signal = AbortSignal.timeout(RENDER_TIMEOUT_MS);
-        return releases.renderManifests({ ...buildHelmInput(values, module), signal }, false);
-      },
       state,
       explain: () => explain({ view: state.view, queues: queues.views() }, base.clock.now()),
       metrics,
+      report,
+      releases,
       configMap,
       maxBytes,
       unsignedCharts,
       // Operators of one user share the directory for temporary files.
       dir: sourcesDir ?? join(tmpDir, "sources", `${namespace}-${configMap}`),
       keysConfigMap: sourceKeysConfigMap(settings) ?? "",
-      announce: (event) => adapters.announce(event),
       statuses: adapters.statusMirror,
-      getInstalledDigest: (module) => releases.observed.getArtifactDigest(module),
-      hasRelease: (module) => releases.observed.ownership(module) === "ours",
     }),
   );
 }

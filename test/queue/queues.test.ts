@@ -342,7 +342,7 @@ describe("named FIFO queues", () => {
       }
     }
     const acted: string[] = [];
-    const onAction = (queue: string, action: QueueAction, ms: number): void =>
+    const queueChanged = (queue: string, action: QueueAction, ms: number): void =>
       void acted.push(`${queue} ${action} ${ms}`);
     const outcomes: Outcome<Job>[] = [{ kind: "expand", tasks: [job("first")] }];
     const queues = new Queues<Job>({
@@ -350,7 +350,7 @@ describe("named FIFO queues", () => {
       bounds: { minMs: 1, maxMs: 1 },
       random: () => 0,
       run: () => Promise.resolve(outcomes.shift() ?? { kind: "done" }),
-      onAction,
+      report: { queueChanged, taskDropped: () => {} },
     });
     queues.offer("main", job("a", { key: "a" }));
     expect(queues.offer("main", job("a", { key: "a" }))).toBe(false);

@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import { oneLine, retryAfterErrors, type Clock, type Logger } from "../../lib/index.ts";
+import { oneLine, retryAfterErrors } from "../../lib/index.ts";
 import { describeAccount, userOf, type Account } from "../../model/index.ts";
 import {
   ApiError,
@@ -12,7 +12,7 @@ import {
   isForbidden,
   isNotFound,
 } from "../api-errors.ts";
-import type { KubeClient } from "../client/client.ts";
+import type { KubeAccess } from "../client/client.ts";
 import { create, remove, type Target } from "../client/verbs.ts";
 import {
   MANAGED_BY_OPERATOR,
@@ -54,10 +54,7 @@ interface TokenOwner {
 /** Returns a fresh token of the run; requests it when it is needed. Throws MissingAccountError, ApiError, ConnectionError. */
 export type GetRunToken = () => Promise<AccountToken>;
 
-interface RunTokensOptions {
-  readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
+interface RunTokensOptions extends Omit<KubeAccess, "namespace"> {
   /** Identifies the operator: two of them may have modules of one name, whose accounts are in one namespace. */
   readonly operator: string;
 }

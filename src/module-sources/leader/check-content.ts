@@ -28,6 +28,9 @@ import {
 import type { SourcesContext } from "../context.ts";
 import { toLinkName } from "../disk/module-links.ts";
 
+/** Longest time to render a chart before it is used. */
+const RENDER_TIMEOUT_MS = 60_000;
+
 /** Unpacked content of a module, which is checked before it is used. */
 interface NewContent {
   readonly name: string;
@@ -44,7 +47,7 @@ export async function describeContentProblem(
   try {
     // Reads the content as the one module of a modules directory.
     await symlink(content.dir, join(parent, toLinkName(content)));
-    const tree = await context.options.readModulesDir(parent);
+    const tree = await context.options.reader.readModulesDir(parent);
     const module = tree.modules.find(({ name }) => name === content.name);
     const problem =
       module === undefined
@@ -120,7 +123,8 @@ async function findChartProblem(
 ): Promise<Problem | undefined> {
   if (values === undefined || module.chart === "none") return undefined;
   try {
-    await options.renderChart(module, values);
+    const signal = AbortSignal.timeout(RENDER_TIMEOUT_MS);
+    await options.releases.renderManifests({ ...buildHelmInput(values, module), signal }, false);
   } catch (error) {
     if (isChartFault(error)) return { file: module.name, key: "chart", message: oneLine(error, 1000) };
   }

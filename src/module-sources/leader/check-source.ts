@@ -153,7 +153,7 @@ class SourceCheck {
    */
   async #restoreLostEntry(module: SourceModule): Promise<void> {
     const { options, lockedModules, blobStore } = this.#context;
-    const digest = options.getInstalledDigest(module.name);
+    const digest = options.releases.observed.getArtifactDigest(module.name);
     if (digest === undefined || lockedModules.entries.has(module.name)) return;
     const installed = { version: undefined, digest, chart: module.chart };
     const content = await this.#fetch(module.name, installed).catch(ignoreMissingContent);

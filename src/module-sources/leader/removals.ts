@@ -192,9 +192,9 @@ export class SourceRemovals {
     if (record === undefined) return false;
     const { origin } = record.module;
     // Without an origin, a directory of the same name has taken over.
-    return (
-      origin === undefined || (origin.removed && isSwitchedOffAndDeleted(record) && !options.hasRelease(name))
-    );
+    if (origin === undefined) return true;
+    const hasRelease = options.releases.observed.ownership(name) === "ours";
+    return origin.removed && isSwitchedOffAndDeleted(record) && !hasRelease;
   }
 }
 

@@ -1,7 +1,7 @@
 /** Reports what checks of ModuleSources find as Events, log lines and metrics. Statuses are written elsewhere. */
 
 import { plainLine, type Logger } from "../../lib/index.ts";
-import type { Metrics } from "../../metrics/index.ts";
+import type { Metrics, Report } from "../../metrics/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import type { OperatorEvent } from "../../status/index.ts";
 import type { Lock, LockEntry, ModuleError, PendingUpdate } from "../types.ts";
@@ -10,7 +10,7 @@ const MAX_MIRROR_ERRORS = 1000;
 
 interface ReporterOptions {
   readonly metrics: Metrics;
-  readonly announce: (event: OperatorEvent) => void;
+  readonly report: Pick<Report, "announce">;
   readonly logger: Logger;
 }
 
@@ -52,15 +52,15 @@ export class CheckReporter {
   }
 
   onNotVerified(source: string, module: string, message: string): void {
-    const { metrics, announce, logger } = this.#options;
+    const { metrics, report, logger } = this.#options;
     metrics.add("sourceVerifyFailures", { source, module });
-    announce({ module, reason: "NotVerified", note: message });
+    report.announce({ module, reason: "NotVerified", note: message });
     logger.error("Content of a module is refused", { module, source, error: message });
   }
 
   /** The check of a source has ended; `failures` are modules whose newer content could not be looked up. Reported once while checks fail. */
   onSourceChecked(source: string, failures: ReadonlyMap<string, ModuleError>): void {
-    const { metrics, announce, logger } = this.#options;
+    const { metrics, report, logger } = this.#options;
     const wasFailing = this.#failingSources.delete(source);
     metrics.set("sourceCheckFailed", { source }, failures.size > 0 ? 1 : 0);
     const [first] = failures;
@@ -79,7 +79,7 @@ export class CheckReporter {
       error: message,
     });
     const note = `ModuleSource ${source} cannot be checked: ${module}${more}: ${message}`;
-    announce({ module: undefined, reason: "SourceCheckFailed", note });
+    report.announce({ module: undefined, reason: "SourceCheckFailed", note });
   }
 
   /** What a mirror offers cannot be used, and the next mirror or the registry is asked. Logged once for each error. */
@@ -95,18 +95,18 @@ export class CheckReporter {
   onLocked(module: string, { version, digest, source }: LockEntry, before: LockEntry | undefined): void {
     const from = before === undefined ? "" : `, before it ${before.version}`;
     const note = `version ${version} of ModuleSource ${source} is in place${from}`;
-    this.#options.announce({ module, reason: "SourceUpdated", note });
+    this.#options.report.announce({ module, reason: "SourceUpdated", note });
     this.#options.logger.info("Content of a module is locked", { module, source, version, digest });
   }
 
   onUpdateDeferred(module: string, { version, digest, reason }: PendingUpdate): void {
-    this.#options.announce({ module, reason: "UpdateHeld", note: reason });
+    this.#options.report.announce({ module, reason: "UpdateHeld", note: reason });
     this.#options.logger.info("An update of a module waits", { module, version, digest, reason });
   }
 
   onApproved(module: string, version: string): void {
     const note = `version ${version} is used now: it was approved`;
-    this.#options.announce({ module, reason: "UpdateApproved", note });
+    this.#options.report.announce({ module, reason: "UpdateApproved", note });
   }
 
   /** A user's approval names content that does not wait. Reported once for each approval and waiting content. */
@@ -115,7 +115,7 @@ export class CheckReporter {
     const note = `the annotation ${APPROVE_UPDATE} approves ${plainLine(approval)}, but ${found}`;
     if (this.#unmatchedApprovals.get(module) === note) return;
     this.#unmatchedApprovals.set(module, note);
-    this.#options.announce({ module, reason: "ApprovalUnmatched", note });
+    this.#options.report.announce({ module, reason: "ApprovalUnmatched", note });
     this.#options.logger.warn("An approval of an update matches nothing", { module, approval, waiting });
   }
 
@@ -131,7 +131,7 @@ export class CheckReporter {
   ): void {
     const note = `version ${failed} of ModuleSource ${source} failed, and ${version} is in use again: ${why}`;
     const fields = { module, source, failed, version };
-    this.#options.announce({ module, reason: "UpdateRejected", note });
+    this.#options.report.announce({ module, reason: "UpdateRejected", note });
     this.#options.logger.warn(
       "An update of a module failed, and the content before it is in use again",
       fields,
@@ -140,7 +140,7 @@ export class CheckReporter {
 
   onRecovered(module: string): void {
     const note = "the locked content is in place again";
-    this.#options.announce({ module, reason: "SourceRecovered", note });
+    this.#options.report.announce({ module, reason: "SourceRecovered", note });
   }
 
   /** `isContentMissing`: the locked content is not on disk, so the module has none. */
@@ -148,7 +148,7 @@ export class CheckReporter {
     const event = toCheckEvent(error, isContentMissing);
     // Each check of a module without content has the same result: one Event is enough.
     if (event !== undefined && this.#lastReasons.get(module) !== event.reason)
-      this.#options.announce({ module, ...event });
+      this.#options.report.announce({ module, ...event });
     this.#lastReasons.set(module, event?.reason ?? "");
   }
 }

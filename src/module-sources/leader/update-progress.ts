@@ -54,7 +54,7 @@ export function findRollbackReason(
 ): string | undefined {
   const entry = lockedModules.entries.get(module);
   const view = options.state.view.modules.get(module);
-  return entry && describeRollback(entry, view, () => options.getInstalledDigest(module));
+  return entry && describeRollback(entry, view, () => options.releases.observed.getArtifactDigest(module));
 }
 
 /** The content that a user has approved for a module: `VERSION@DIGEST`. */

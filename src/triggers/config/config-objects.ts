@@ -6,10 +6,10 @@
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
-import { canonicalJson, digest, oneLine, type Clock, type Logger } from "../../lib/index.ts";
+import { canonicalJson, digest, oneLine, type Clock } from "../../lib/index.ts";
 import { CONFIG_MAPS, MANAGED_BY_OPERATOR, ObjectStore, SECRETS, toNamedSpec } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, isLater, isNotFound, mergePatch } from "../../kube/index.ts";
-import type { ConfigMap, KubeClient, Resource, Secret } from "../../kube/index.ts";
+import type { ConfigMap, KubeAccess, Resource, Secret } from "../../kube/index.ts";
 import type { Subscription, Target, WatchHub } from "../../kube/index.ts";
 import { isJsonObject, objectOf, type JsonObject, type Overlay } from "../../model/index.ts";
 import { Loop } from "../../runtime/index.ts";
@@ -31,14 +31,10 @@ export interface ConfigObject {
 export const CREATED_BY_OPERATOR = { "app.kubernetes.io/created-by": "addon-operator" };
 
 /** Where the ConfigMap and its overlay are, and tools to read and watch them. */
-export interface ConfigLocation {
-  readonly client: KubeClient;
+export interface ConfigLocation extends Omit<KubeAccess, "clock"> {
   readonly hub: WatchHub;
-  readonly logger: Logger;
-  readonly namespace: string;
   /** Undefined = hooks write into the ConfigMap itself. Its name differs from the ConfigMap's. */
   readonly overlay: Overlay | undefined;
-  /** Called when a watch fails, and (undefined) when it works again. */
   readonly report?: Pick<TriggerReport, "ownWatchChanged"> | undefined;
 }
 

@@ -5,9 +5,9 @@
 
 import type { Release, Releases } from "../../helm/index.ts";
 import { get, getMetadata, ignoreNotFound } from "../../kube/index.ts";
-import type { KindFinder, KubeClient, Resource, WatchHub } from "../../kube/index.ts";
+import type { KubeClient, Resource } from "../../kube/index.ts";
 import { mapInParallel, oneLine, parseDuration, Timers } from "../../lib/index.ts";
-import type { Clock, Logger, Scope } from "../../lib/index.ts";
+import type { Scope } from "../../lib/index.ts";
 import type { State } from "../../state/index.ts";
 import type { DriftMode } from "../../values/index.ts";
 import { WatchedRelease } from "./watched-release.ts";
@@ -29,16 +29,11 @@ const RETRY_MS = 10_000;
 const READ_TIMEOUT_MS = 5000;
 const MAX_LOGGED_OBJECTS = 20;
 
-interface WatchedReleasesOptions {
+interface WatchedReleasesOptions extends KindWatchesOptions {
   readonly client: KubeClient;
-  readonly kinds: Pick<KindFinder, "find">;
-  readonly hub: WatchHub;
-  readonly clock: Clock;
-  readonly logger: Logger;
   readonly state: State;
   readonly releases: Releases;
   readonly scope: Scope;
-  readonly accountLimitsOf?: KindWatchesOptions["accountLimitsOf"];
   /** How long an object may be in progress before its release is unhealthy. */
   readonly healthTimeoutMs: number;
   /** Default for modules whose ConfigMap section has no drift mode. */

@@ -65,11 +65,13 @@ async function problemOf(
     options: {
       state,
       configMap: "cm",
-      readModulesDir: read,
+      reader: { readModulesDir: read },
       serverVersion: () => Promise.resolve("v1.35.0"),
       loadHook: loadHook ?? (() => Promise.resolve({ hooks: [], warnings: [] })),
-      renderChart: () =>
-        renderError === undefined ? Promise.resolve("") : Promise.reject(helmError(renderError)),
+      releases: {
+        renderManifests: () =>
+          renderError === undefined ? Promise.resolve("") : Promise.reject(helmError(renderError)),
+      },
     },
   } as unknown as SourcesContext;
   const dir = write(tempDir(), {
