@@ -17,7 +17,7 @@ export interface AdmissionOptions extends AdmissionSources {
   readonly name: string;
   readonly namespace: string;
   /** Reads the user name of the operator's service account; undefined = unknown. */
-  readonly ownUser: (signal: AbortSignal) => Promise<string | undefined>;
+  readonly readOwnUser: (signal: AbortSignal) => Promise<string | undefined>;
   /** Limit the processor time of slow checks for each client, such as those of very long texts: the event loop waits for them. */
   readonly slowChecks: ClientWorkBudgets;
   /** Removes secrets. */
@@ -87,10 +87,10 @@ function checkEdit(
 async function isOperatorWrite(
   request: AdmissionRequest,
   signal: AbortSignal,
-  { ownUser }: AdmissionOptions,
+  { readOwnUser }: AdmissionOptions,
 ): Promise<boolean> {
   if (request.options?.["fieldManager"] !== FIELD_MANAGER) return false;
-  const operatorUser = await ownUser(signal);
+  const operatorUser = await readOwnUser(signal);
   return operatorUser !== undefined && request.userInfo["username"] === operatorUser;
 }
 

@@ -15,6 +15,7 @@ import { HOW_TO_END_HANGING_HOOK, describeEnablement, describeAwaitedTask } from
 import type { EventReason, OperatorEvent } from "../status/index.ts";
 import type { HookRunReport, TaskReport } from "../tasks/index.ts";
 import type { TriggerReport, WatchHealth, WatchIssues } from "../triggers/index.ts";
+import type { WebhookReport } from "../webhooks/index.ts";
 import { getActivationLabel } from "./activation.ts";
 import { recordHookRun } from "./inventory.ts";
 import { toTaskLabels } from "./measure.ts";
@@ -49,7 +50,9 @@ const EVENT_REASON_BY_REMOVAL = {
 } as const;
 
 /** Reports what happened. Every method is cheap and never throws. */
-export class Report implements BindingReport, HelmReport, QueueReport<Task>, TriggerReport, TaskReport {
+export class Report
+  implements BindingReport, HelmReport, QueueReport<Task>, TaskReport, TriggerReport, WebhookReport
+{
   readonly #parts: ReportParts;
   readonly #unhealthyModules = new Set<string>();
   /** Texts of the blockers of removals that were announced. */
@@ -280,7 +283,10 @@ export class Report implements BindingReport, HelmReport, QueueReport<Task>, Tri
     else state.recordModule(module, "hookIssuesChanged", issues);
   }
 
-  /** Webhooks are not served or registered for these reasons. */
+  webhookRequested({ status, seconds }: Parameters<WebhookReport["webhookRequested"]>[0]): void {
+    this.#parts.metrics.observe("webhookRequest", { code: String(status) }, seconds);
+  }
+
   webhookIssuesChanged(issues: readonly string[]): void {
     this.#parts.metrics.set("webhookIssues", {}, issues.length);
     this.#parts.state.record("webhookIssuesChanged", issues);

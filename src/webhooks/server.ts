@@ -46,10 +46,12 @@ const MAX_TIMEOUT_MS = 30_000;
 /** Time that the refusal of a request gets after its hook has used up the rest. */
 const MAX_REFUSAL_MS = 250;
 
-/** One finished request; `status` is the HTTP status. */
+/** Reports what happened to webhooks. */
 export interface WebhookReport {
-  readonly status: number;
-  readonly seconds: number;
+  /** A request was answered with this HTTP status. */
+  webhookRequested(request: { readonly status: number; readonly seconds: number }): void;
+  /** Webhooks are not served or registered for these reasons. */
+  webhookIssuesChanged(issues: readonly string[]): void;
 }
 
 export interface ServerOptions {
@@ -61,7 +63,7 @@ export interface ServerOptions {
   readonly limits?: Partial<WebhookLimits> | undefined;
   /** Finds the handler at a path; undefined = there is none. `isForwarded`: another replica has forwarded the request. */
   readonly findHandler: (path: string, isForwarded: boolean) => ReviewHandler | undefined;
-  readonly onRequest: (report: WebhookReport) => void;
+  readonly report: Pick<WebhookReport, "webhookRequested">;
   /** Called with unexpected errors, of which the client gets only status 500; the server goes on. */
   readonly onError: (error: unknown) => void;
 }
@@ -183,13 +185,13 @@ export class WebhookServer {
     stream.respond({ ":status": TOO_MANY.status }, { endStream: true });
     // Frees the stream at once: a reset without an error, as RFC 9113 has it.
     stream.close(constants.NGHTTP2_NO_ERROR);
-    this.#options.onRequest({ status: TOO_MANY.status, seconds: 0 });
+    this.#options.report.webhookRequested({ status: TOO_MANY.status, seconds: 0 });
     return true;
   }
 
-  /** Answers one request within the limits of its address, and reports it to `onRequest`. */
+  /** Answers one request within the limits of its address, and reports it. */
   #handleRequest(request: Http2ServerRequest, response: Http2ServerResponse): void {
-    const { clock, onRequest } = this.#options;
+    const { clock, report } = this.#options;
     const startedAt = clock.monotonic();
     const address = addressOf(request.socket);
     if (!this.#rates.countEvent(address)) return closeConnection(request);
@@ -198,7 +200,7 @@ export class WebhookServer {
       requestShare.close();
       sendResponse(response, content);
       this.#discardRestOfRequest(request);
-      onRequest({ status: content.status, seconds: (clock.monotonic() - startedAt) / 1000 });
+      report.webhookRequested({ status: content.status, seconds: (clock.monotonic() - startedAt) / 1000 });
     };
     // A client that disconnects is no error; without a listener it would end the process.
     for (const stream of [request, response]) stream.on("error", () => {});

@@ -9,10 +9,11 @@ import { Registrar, type RegistrarOptions } from "./registration/registrar.ts";
 import type { WebhookTarget } from "./registration/admission-objects.ts";
 import { wrapAdmissionHandler, wrapConversionHandler } from "./review.ts";
 import type { AdmissionHandler, ConversionHandler, ReviewHandler } from "./review.ts";
-import { WebhookServer, type ServerOptions } from "./server.ts";
+import { WebhookServer, type ServerOptions, type WebhookReport } from "./server.ts";
 
 export interface WebhooksOptions
-  extends RegistrarOptions, Pick<ServerOptions, "clientCa" | "limits" | "onRequest" | "onError"> {
+  extends RegistrarOptions, Pick<ServerOptions, "clientCa" | "limits" | "onError"> {
+  readonly report: WebhookReport;
   readonly listen: { readonly address: string; readonly port: number };
   readonly source: CertificateSource;
   /** Whether other replicas read and present the same certificate. */

@@ -16,6 +16,7 @@ import {
   WatchHub,
   connect,
   readOwnIdentity,
+  requestOwnUserName,
   requestServerVersion,
 } from "../kube/index.ts";
 import type { KubeClient } from "../kube/index.ts";
@@ -100,6 +101,7 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     filters,
     moduleQueues: new ModuleQueues(settings.moduleQueues, settings.parallelModules),
     namespace,
+    readOwnUser: makeOwnUserReader(client),
     serverVersion: (signal?: AbortSignal): Promise<string> => requestServerVersion(client, signal),
     /** Of schedules and update windows: TZ, else that of the system. */
     timeZone: access.env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
@@ -153,6 +155,12 @@ function makeChildAccess(
     hooksKubeconfig: forHooks.path,
     prepare: (): Promise<void> => forHooks.refresh(),
   };
+}
+
+/** Returns a function that reads the operator's user name at the API server, until it is known; undefined if the request fails. */
+function makeOwnUserReader(client: KubeClient): (signal?: AbortSignal) => Promise<string | undefined> {
+  let userName: string | undefined;
+  return async (signal) => (userName ??= await requestOwnUserName(client, signal).catch(() => undefined));
 }
 
 /** Builds the client of the API server, whose requests appear in traces. */

@@ -7,7 +7,7 @@
 import { KubeBindings, createSources } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
-import { Leadership } from "../kube/index.ts";
+import { createPermissionCheck, Leadership, NAMESPACE_PERMISSIONS } from "../kube/index.ts";
 import { attempt, collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
 import {
   countFailures,
@@ -62,6 +62,8 @@ export class Components {
   readonly ports: Ports;
   readonly adapters: Adapters;
   readonly webhooks: WebhookWiring;
+  /** Checks which permissions the operator lacks, with those that the current webhooks need. */
+  readonly checkPermissions: () => Promise<void>;
   readonly rateLimits: RateLimits;
   readonly hookMetrics: HookMetricScopes;
   readonly idleCollector: Debounce;
@@ -109,6 +111,11 @@ export class Components {
     this.bindings = this.#makeBindings();
     this.releases = this.#makeReleases();
     this.webhooks = new WebhookWiring(base, this);
+    const ofNamespaces = settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS;
+    this.checkPermissions = createPermissionCheck({
+      ...this.#shared,
+      getFurtherPermissions: () => [...this.webhooks.listPermissions(), ...ofNamespaces],
+    });
     this.ports = this.#makePorts();
     this.adapters = new Adapters(base, this);
     this.state.onChange(() => this.idleCollector.restart());

@@ -2,14 +2,7 @@
 
 import { LEASE_GRACE_MS, type Environment, sourceKeysConfigMap } from "../config.ts";
 import { applyOwnCrds, locationsSecretName } from "../helm/index.ts";
-import {
-  NAMESPACE_PERMISSIONS,
-  RedactionKey,
-  checkConnection,
-  redactionSecretName,
-  createPermissionCheck,
-  type Permission,
-} from "../kube/index.ts";
+import { RedactionKey, checkConnection, redactionSecretName } from "../kube/index.ts";
 import type { Failures, Scope } from "../lib/index.ts";
 import { endOwnProcesses, ensureTempDir, isLibcUnavailable, removeStaleDirs } from "../process/index.ts";
 import type { Settings } from "../settings.ts";
@@ -113,16 +106,10 @@ export class Operator {
 
   /** Acquires the lease, and loads modules and global hooks, which must be valid before anything runs. A warm standby loads caches first. */
   async #acquireLeaseAndLoad(components: Components): Promise<void> {
-    const { report, ports, releases, leadership, adapters } = components;
+    const { ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
-    // Checks permissions before it acquires the lease, because the permission on leases may be missing.
-    const getFurtherPermissions = (): Permission[] => [
-      ...components.webhooks.listPermissions(),
-      ...(settings.moduleNamespaceTemplate === undefined ? [] : NAMESPACE_PERMISSIONS),
-    ];
-    const checkPermissions = createPermissionCheck({ ...this.#base, getFurtherPermissions, report });
-    components.webhooks.onMorePermissions(() => void checkPermissions());
-    void checkPermissions();
+    // Before it acquires the lease, because the permission on leases may be missing.
+    void components.checkPermissions();
     // The key of placeholders for secrets, equal in all replicas.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     const moduleSources = await makeModuleSources(this.#base, components, this.#options.scope);

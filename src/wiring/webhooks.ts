@@ -8,14 +8,9 @@ import { availableParallelism } from "node:os";
 
 import type { TriggerSource } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
-import {
-  requestOwnUserName,
-  listWebhookPermissions,
-  type Leadership,
-  type Permission,
-} from "../kube/index.ts";
+import { listWebhookPermissions, type Leadership, type Permission } from "../kube/index.ts";
 import { ClientWorkBudgets, oneLine, type Scope } from "../lib/index.ts";
-import type { Metrics, Report } from "../metrics/index.ts";
+import type { Report } from "../metrics/index.ts";
 import { ProblemError, type Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import type { State, View } from "../state/index.ts";
@@ -30,7 +25,6 @@ import { answerEdit, createAdmitPath, editWebhooks, type AdmissionOptions } from
 interface WebhookParts {
   readonly state: State;
   readonly queues: Pick<Queues<Task>, "running">;
-  readonly metrics: Metrics;
   readonly report: Report;
   readonly leadership: Leadership;
   readonly releases: Releases;
@@ -38,6 +32,8 @@ interface WebhookParts {
   /** How often each hook may run. */
   readonly rateLimits: RateLimits;
   readonly scope: Scope;
+  /** Checks which permissions the operator lacks. */
+  readonly checkPermissions: () => Promise<void>;
 }
 
 /** The webhooks of an operator: those of hooks, and its own. Their code is loaded with the first one, or at the start with `--webhooks`. */
@@ -46,11 +42,8 @@ export class WebhookWiring {
   readonly #base: Base;
   readonly #parts: WebhookParts;
   #opened: Promise<Webhooks> | undefined;
-  #ownUserName: string | undefined;
   /** Aborted when a server opens, whose registrar then removes what earlier processes have registered, and at the end. */
   readonly #serverNeeded = new AbortController();
-  /** Called when webhooks need more permissions than before. */
-  #onMorePermissions: () => void = () => {};
 
   /** Connects the webhooks of hooks to the runs that answer them; opens no server yet. */
   constructor(base: Base, parts: WebhookParts) {
@@ -76,7 +69,7 @@ export class WebhookWiring {
       open: () => this.#openAsLeader(),
       failurePolicy: settings.webhookFailurePolicy,
       // Webhooks of one more hook can need permissions that the operator does not have yet.
-      onAdded: () => this.#onMorePermissions(),
+      onAdded: () => void parts.checkPermissions(),
     });
     // A registered webhook without a hook is a leftover only when all hooks are known.
     state.onChange(() => {
@@ -87,14 +80,9 @@ export class WebhookWiring {
   /** Whether the sender of a request is the operator or the account of a module. Then a task waits for the answer, so the answer must not wait for tasks. */
   async #isOwnRequest({ userInfo }: AdmissionRequest, signal: AbortSignal): Promise<boolean> {
     const { username } = userInfo;
+    const { accounts, readOwnUser } = this.#base;
     if (typeof username !== "string") return false;
-    return this.#base.accounts.isAccountUser(username) || username === (await this.#readOwnUser(signal));
-  }
-
-  /** The operator's user name at the API server, requested until it is known; undefined if the request fails. */
-  async #readOwnUser(signal?: AbortSignal): Promise<string | undefined> {
-    const { client } = this.#base;
-    return (this.#ownUserName ??= await requestOwnUserName(client, signal).catch(() => undefined));
+    return accounts.isAccountUser(username) || username === (await readOwnUser(signal));
   }
 
   /** The RBAC permissions that the current webhooks need; empty without webhooks. */
@@ -106,11 +94,6 @@ export class WebhookWiring {
       owner: settings.webhookOwner,
       crds: this.hooks.convertedCrds,
     });
-  }
-
-  /** Calls `listener` when webhooks need more permissions than before. */
-  onMorePermissions(listener: () => void): void {
-    this.#onMorePermissions = listener;
   }
 
   /** With `--webhooks`, starts the server; it forwards reviews until this process is the leader. Throws if the port cannot be used. */
@@ -128,19 +111,18 @@ export class WebhookWiring {
 
   /** Lets the API server ask, before it stores an edit of the ConfigMap or of annotations of the operator's resources, whether to refuse it. */
   #registerEditWebhooks(webhooks: Webhooks): void {
-    const { clock, namespace, secrets, settings } = this.#base;
+    const { namespace, secrets, settings } = this.#base;
     const { state, releases } = this.#parts;
     const configMap = { name: settings.configMap, namespace };
+    // The operator's own edits are not checked. If its user name is unknown, all are.
     const options: AdmissionOptions = {
+      ...this.#base,
       ...configMap,
       state,
-      clock,
       observed: releases.observed,
       deleteBrake: settings.deleteBrake,
       slowChecks: new ClientWorkBudgets(),
       redactDeep: (value) => secrets.redactDeep(value),
-      // The operator's own edits are not checked. If its user name is unknown, all are.
-      ownUser: (signal) => this.#readOwnUser(signal),
     };
     const path = createAdmitPath();
     webhooks.addAdmissionRoute(path, (request, signal, client) =>
@@ -191,8 +173,7 @@ export class WebhookWiring {
       ...this.#base,
       name,
       target: readTarget(this.#base),
-      readOwnUser: () => this.#readOwnUser(),
-      onIssues: (issues) => this.#parts.report.webhookIssuesChanged(issues),
+      report: this.#parts.report,
     });
     registrar.registerWithCa("");
     registrar.markComplete();
@@ -222,7 +203,7 @@ export class WebhookWiring {
 
   /** Loads the code of webhooks, builds the server and starts it. */
   async #createServer(): Promise<Webhooks> {
-    const { metrics, leadership } = this.#parts;
+    const { report, leadership } = this.#parts;
     const { settings, failures } = this.#base;
     const webhooksPackage = await import("../webhooks/index.ts");
     const target = readTarget(this.#base);
@@ -234,7 +215,6 @@ export class WebhookWiring {
         target,
         isLeader: () => leadership.isLeader,
       }),
-      readOwnUser: () => this.#readOwnUser(),
       owner: settings.webhookOwner,
       hasReplicas: settings.ha,
       name: makeConfigurationName(this.#base),
@@ -244,9 +224,7 @@ export class WebhookWiring {
         const address = await leadership.address();
         return address && { ...address, port: settings.webhookPort };
       },
-      onRequest: ({ status, seconds }) =>
-        metrics.observe("webhookRequest", { code: String(status) }, seconds),
-      onIssues: (issues) => this.#parts.report.webhookIssuesChanged(issues),
+      report,
       onError: (error) => failures.report("webhook", error),
     });
     this.#parts.scope.addRelease(() => webhooks.close());

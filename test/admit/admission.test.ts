@@ -23,7 +23,7 @@ async function admission(slowChecks = new ClientWorkBudgets()) {
     name: "addon-operator",
     namespace: "ops",
     slowChecks,
-    ownUser: () => Promise.resolve((asked++, OWN)),
+    readOwnUser: () => Promise.resolve((asked++, OWN)),
     redactDeep: <T extends Json>(value: T) =>
       JSON.parse(JSON.stringify(value).replaceAll("hunter2", "***")) as T,
   };

@@ -59,8 +59,10 @@ async function start(
         ? { url: `https://127.0.0.1:${port}` }
         : { service: { namespace, name: given.service } },
     findLeader: () => Promise.resolve(undefined),
-    onRequest: () => {},
-    onIssues: (list) => void issues.splice(0, Infinity, ...list),
+    report: {
+      webhookRequested: () => {},
+      webhookIssuesChanged: (list) => void issues.splice(0, Infinity, ...list),
+    },
     onError: () => {},
   });
   onTestFinished(() => webhooks.close());

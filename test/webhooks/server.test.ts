@@ -9,7 +9,7 @@ import { systemClock, type Clock } from "../../src/lib/index.ts";
 import { issueCa, issueServerCertificate } from "../../src/webhooks/certificate/issue.ts";
 import { wrapAdmissionHandler, wrapConversionHandler } from "../../src/webhooks/review.ts";
 import type { WebhookLimits } from "../../src/webhooks/limits.ts";
-import { WebhookServer, type WebhookReport } from "../../src/webhooks/server.ts";
+import { WebhookServer } from "../../src/webhooks/server.ts";
 import type { AdmissionHandler } from "../../src/webhooks/review.ts";
 import { ManualClock } from "../support/clock.ts";
 import { until } from "../support/until.ts";
@@ -29,7 +29,7 @@ async function listen(
   handler: AdmissionHandler = ALLOW,
   more: { limits?: Partial<WebhookLimits>; clientCa?: string; clock?: Clock } = {},
 ) {
-  const reports: WebhookReport[] = [];
+  const reports: { status: number; seconds: number }[] = [];
   const failures: unknown[] = [];
   const server = await WebhookServer.listen(
     {
@@ -41,7 +41,7 @@ async function listen(
           return wrapConversionHandler(() => Promise.resolve({ convertedObjects: [] }));
         return path === "/x" ? wrapAdmissionHandler(handler) : undefined;
       },
-      onRequest: (report) => reports.push(report),
+      report: { webhookRequested: (request) => void reports.push(request) },
       onError: (error) => failures.push(error),
       ...more,
       limits: { rates: { connections: Infinity, requests: Infinity }, ...more.limits },

@@ -13,6 +13,7 @@ import {
 import type { Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
 import { oneLine } from "../../lib/index.ts";
 import type { JsonObject } from "../../model/index.ts";
+import type { WebhookReport } from "../server.ts";
 import { Loop, WatchedSet } from "../../runtime/index.ts";
 import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";
 import { ContestedObjects } from "./contested-objects.ts";
@@ -28,8 +29,8 @@ export interface OwnedWebhooks {
 
 export interface RegistrarOptions extends RegistrationOptions {
   readonly hub: WatchHub;
-  /** Called with all issues of the registration when they change. */
-  readonly onIssues: (issues: readonly string[]) => void;
+  /** Gets all issues of the registration when they change. */
+  readonly report: Pick<WebhookReport, "webhookIssuesChanged">;
 }
 
 /** An object of the whole cluster. */
@@ -236,6 +237,6 @@ export class Registrar {
     if (issues.join("\n") === this.#reportedIssues) return;
     this.#reportedIssues = issues.join("\n");
     for (const issue of issues) this.#options.logger.warn("Webhooks are not registered as wanted", { issue });
-    this.#options.onIssues(issues);
+    this.#options.report.webhookIssuesChanged(issues);
   }
 }
