@@ -20,7 +20,7 @@ export function ownQueueOf(module: string): string {
  * The following rules ask whether a module has its own queue. All others only ask for the name of the queue.
  * - Runs in `main` are steps of a converge. Other runs are only scheduled, and need a slot (`tasks/converge/discover.ts`, `plan/due.ts`).
  * - A failing `enabled` script of a module in `main` ends the discovery (`tasks/converge/discover.ts`).
- * - An edit of flags makes runs in `main` outdated, and interrupts hooks of removals of other modules (`plan/due.ts`).
+ * - An edit of flags makes runs in `main` outdated. It interrupts a long hook of a removal only if the module has its own queue (`plan/due.ts`).
  * - A failed run or hook in an own queue delays no converge (`tasks/run-task.ts`).
  * - A failing module in `main` is reported with the modules that it blocks (`status/explain/failing-hooks.ts`).
  */
