@@ -5,13 +5,12 @@
 
 import { remedyOf, type GroupVersion } from "../kube/index.ts";
 import { canonicalJson, listNames, sameJson } from "../lib/index.ts";
-import { isContainer, isJsonObject, valueAt, type Json } from "../model/index.ts";
+import { isContainer, valueAt, type Json } from "../model/index.ts";
 import { formatApiVersion, listApiVersions, readChartTexts } from "./chart/chart.ts";
 import {
   listObjectRefs,
   manifestChecksum,
   parseDocuments,
-  parseObjectRef,
   resourceKey,
   resourceName,
   type RenderedChart,
@@ -217,10 +216,7 @@ function listKeys(document: Json): string[] {
 }
 
 function nameObjects(documents: readonly Json[]): string[] {
-  return documents.flatMap((document) => {
-    const ref = isJsonObject(document) ? parseObjectRef(document) : undefined;
-    return ref === undefined ? [] : [resourceName(ref)];
-  });
+  return listObjectRefs(documents).map(resourceName);
 }
 
 /**

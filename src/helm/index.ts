@@ -8,7 +8,7 @@ export { isChartFault } from "./binary/helm-messages.ts";
 export { Helm, type HelmReport } from "./binary/helm.ts";
 export { RELEASE_LABELS, managedByDigest } from "./release/revisions.ts";
 export { changedObjects, type ChangedObject } from "./manifest/difference.ts";
-export { listManifestObjects, parseDocuments, listLastingRefs } from "./manifest/manifest.ts";
+export { listManifestObjects, parseDocuments } from "./manifest/manifest.ts";
 export { manifestChecksum, resourceName, type ObjectRef } from "./manifest/manifest.ts";
 export { findApplyWarnings } from "./manifest/apply-warnings.ts";
 export { findFloatWarnings } from "./manifest/float-warnings.ts";

@@ -3,22 +3,17 @@
 import { join } from "node:path";
 
 import { isAlreadyExists } from "../../kube/index.ts";
-import { isJsonObject, type JsonObject } from "../../model/index.ts";
+import type { JsonObject } from "../../model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeOptions } from "../binary/helm.ts";
 import { UnusableChartError } from "../chart/chart.ts";
-import { parseDocuments, parseObjectRef, resourceName, type ObjectRef } from "../manifest/manifest.ts";
+import { listNamedObjects, parseDocuments, resourceName, type ManifestObject } from "../manifest/manifest.ts";
 import { LiveObjectClient } from "../objects/live-objects.ts";
 import { readCapabilities } from "../rendering.ts";
 import type { Reconciliation } from "../types.ts";
 import { waitUntilServed } from "./ensure-crds.ts";
 import { findOwnCrd, readModuleCrds } from "./read-crds.ts";
 import { crdName } from "./crd.ts";
-
-interface CrdObject {
-  readonly ref: ObjectRef;
-  readonly body: JsonObject;
-}
 
 /**
  * Creates the objects in `crds/` of enabled sub-charts that do not exist, as helm does before a first installation, except those
@@ -33,12 +28,8 @@ export async function createSubChartCrds(
   const { chartDir, crdFiles = [] } = request.module;
   if (chart.subChartCrds.every((rel) => crdFiles.includes(join(chartDir, rel)))) return;
   const applied = new Set((await readModuleCrds(crdFiles)).crds.map(({ crd }) => crdName(crd)));
-  const objects = parseDocuments(await readCrdTexts(reconciliation, options))
-    .filter(isJsonObject)
-    .flatMap((body): CrdObject[] => {
-      const ref = parseObjectRef(body);
-      return ref === undefined || applied.has(ref.name) ? [] : [{ ref, body }];
-    });
+  const texts = await readCrdTexts(reconciliation, options);
+  const objects = listNamedObjects(parseDocuments(texts)).filter(({ ref }) => !applied.has(ref.name));
   const problem = findOwnCrd(
     objects.map(({ ref }) => ref),
     chartDir,
@@ -73,7 +64,7 @@ const TEMPLATE_SOURCE = /^# Source: .*\/templates\//m;
 
 /** Creates an object unless it exists. Returns it if it is a definition that was created. */
 async function createIfMissing(
-  { ref, body }: CrdObject,
+  { ref, body }: ManifestObject,
   { tools, request }: Reconciliation,
 ): Promise<JsonObject | undefined> {
   const client = await LiveObjectClient.resolve(tools, ref);

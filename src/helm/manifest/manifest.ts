@@ -55,31 +55,41 @@ function withoutHeritage(document: Json): Json {
   return { ...document, metadata: { ...otherMetadata, ...(hasLabels && { labels: otherLabels }) } };
 }
 
-/**
- * References to the objects of a release that should always exist, so that a missing one is restored. Helm hooks, objects with
- * a delete policy and Jobs with a TTL are left out, because they disappear by themselves.
- */
-export function listLastingRefs(documents: readonly Json[]): ObjectRef[] {
-  return listLastingObjects(documents).flatMap((object) => parseObjectRef(object) ?? []);
+/** An object of a manifest, and its reference. */
+export interface ManifestObject {
+  readonly ref: ObjectRef;
+  readonly body: JsonObject;
 }
 
-/** As `listLastingRefs`, but returns the whole objects of the manifest. */
-export function listLastingObjects(documents: readonly Json[]): JsonObject[] {
-  return listManifestObjects(documents).filter((object) => !isShortLived(object));
-}
-
-/** Indexes the objects that should always exist by `namespacedKey`. `namespace` is that of the release. */
-export function indexLastingObjects(documents: readonly Json[], namespace: string) {
-  const objects = listLastingObjects(documents).flatMap((body) => {
+/** Lists the objects of a manifest, helm hooks included, except those without version, kind or name. */
+export function listNamedObjects(documents: readonly Json[]): ManifestObject[] {
+  return listManifestObjects(documents).flatMap((body) => {
     const ref = parseObjectRef(body);
     return ref === undefined ? [] : [{ ref, body }];
   });
-  return new Map(objects.map((object) => [namespacedKey(namespace, object.ref), object]));
 }
 
 /** References to all objects of a manifest, helm hooks included. */
 export function listObjectRefs(documents: readonly Json[]): ObjectRef[] {
-  return listManifestObjects(documents).flatMap((object) => parseObjectRef(object) ?? []);
+  return listNamedObjects(documents).map(({ ref }) => ref);
+}
+
+/**
+ * Lists the objects of a release that should always exist, so that a missing one is restored. Helm hooks, objects with a delete policy and
+ * Jobs with a TTL are left out, because they disappear by themselves.
+ */
+export function listLastingObjects(documents: readonly Json[]): ManifestObject[] {
+  return listNamedObjects(documents).filter(({ body }) => !isShortLived(body));
+}
+
+/** Indexes the objects that should always exist by `namespacedKey`. `namespace` is that of the release. */
+export function indexLastingObjects(
+  documents: readonly Json[],
+  namespace: string,
+): Map<string, ManifestObject> {
+  return new Map(
+    listLastingObjects(documents).map((object) => [namespacedKey(namespace, object.ref), object]),
+  );
 }
 
 /** An object that helm creates as a hook, and the events at which it does, e.g. `pre-install`. */

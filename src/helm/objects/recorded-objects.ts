@@ -19,7 +19,8 @@ import {
 import { ApiError, apiGroupOf, isForbidden, isNotFound, pathOf, type KubeClient } from "../../kube/index.ts";
 import { asString, isJsonObject, objectOf, objectsIn } from "../../model/index.ts";
 import type { DriftIgnore, JsonObject } from "../../model/index.ts";
-import { indexLastingObjects, namespacedKey, parseDocuments, type ObjectRef } from "../manifest/manifest.ts";
+import { indexLastingObjects, namespacedKey, parseDocuments } from "../manifest/manifest.ts";
+import type { ManifestObject, ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseCheckTools } from "../types.ts";
 import {
   findOtherOwner,
@@ -91,7 +92,7 @@ async function tryApply(
 export class RecordedObjects {
   readonly #tools: ReleaseCheckTools;
   readonly #release: string;
-  readonly #recordedByKey: ReturnType<typeof indexLastingObjects>;
+  readonly #recordedByKey: ReadonlyMap<string, ManifestObject>;
 
   constructor(tools: ReleaseCheckTools, release: string, manifest: string) {
     this.#tools = tools;

@@ -2,10 +2,9 @@
 
 import { isAlreadyExists } from "../../kube/index.ts";
 import { mapInParallel, oneLine } from "../../lib/index.ts";
-import type { JsonObject } from "../../model/index.ts";
 import { RestoreError } from "../binary/helm-errors.ts";
-import { listLastingObjects, parseDocuments, parseObjectRef, resourceName } from "../manifest/manifest.ts";
-import type { ObjectRef } from "../manifest/manifest.ts";
+import { listLastingObjects, parseDocuments, resourceName } from "../manifest/manifest.ts";
+import type { ManifestObject } from "../manifest/manifest.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
 import type { Reconciler } from "../types.ts";
 import { LiveObjectClient, withHelmMetadata } from "./live-objects.ts";
@@ -22,10 +21,8 @@ const MAX_PARALLEL_RESTORES = 4;
 const MAX_REFUSALS_PER_KIND = 3;
 
 /** A missing object: `name` as the request has it, and what the record contains. */
-interface MissingObject {
-  readonly ref: ObjectRef;
+interface MissingObject extends ManifestObject {
   readonly name: string;
-  readonly body: JsonObject;
 }
 
 /**
@@ -66,9 +63,7 @@ function findMissingObjects(
   releaseNamespace: string,
   missingObjects: ReadonlySet<string>,
 ): MissingObject[] {
-  return listLastingObjects(parseDocuments(manifest)).flatMap((body) => {
-    const ref = parseObjectRef(body);
-    if (ref === undefined) return [];
+  return listLastingObjects(parseDocuments(manifest)).flatMap(({ ref, body }) => {
     const namespacedName = resourceName({ ...ref, namespace: ref.namespace ?? releaseNamespace });
     const clusterName = resourceName({ ...ref, namespace: undefined });
     const name = [namespacedName, clusterName].find((each) => missingObjects.has(each));
@@ -87,7 +82,7 @@ function groupByKind(objects: readonly MissingObject[]): MissingObject[][] {
   return groups;
 }
 
-interface ObjectToRestore extends Pick<MissingObject, "ref" | "body"> {
+interface ObjectToRestore extends ManifestObject {
   readonly applyMethod: "csa" | "ssa";
   readonly signal: AbortSignal;
 }

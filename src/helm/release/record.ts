@@ -20,10 +20,9 @@ import {
 import {
   adoptionChecksum,
   listHookObjects,
-  listLastingRefs,
-  listManifestObjects,
+  listLastingObjects,
+  listNamedObjects,
   manifestChecksum,
-  parseObjectRef,
 } from "../manifest/manifest.ts";
 import type { ObjectRef, RenderedChart } from "../manifest/manifest.ts";
 import { BrokenRecordError } from "../binary/helm-errors.ts";
@@ -187,7 +186,7 @@ export async function summarize(record: ReleaseRecord): Promise<ReleaseSummary> 
   const documents = await parseBoundedDocuments([record.manifest]);
   const hooks = await parseBoundedDocuments(record.hooks.map(({ manifest }) => manifest));
   const allDocuments = [...documents, ...hooks];
-  const objects = listLastingRefs(documents);
+  const objects = listLastingObjects(documents).map(({ ref }) => ref);
   assertWatchable(objects, "it has");
   return {
     objects,
@@ -198,17 +197,11 @@ export async function summarize(record: ReleaseRecord): Promise<ReleaseSummary> 
     lastDeployed: record.lastDeployed,
     applyMethod: record.applyMethod,
     hasGoOperatorMark: record.config[GO_CONFIG_KEY] !== undefined,
-    dataObjects: listDataObjects(documents),
+    dataObjects: listNamedObjects(documents).flatMap(({ ref, body }) => (containsData(body) ? ref : [])),
   };
 }
 
-/** Lists the objects of a manifest that contain data: claims of volumes, StatefulSets with claims, and Namespaces with all their objects. */
-function listDataObjects(documents: readonly Json[]): ObjectRef[] {
-  return listManifestObjects(documents)
-    .filter(containsData)
-    .flatMap((object) => parseObjectRef(object) ?? []);
-}
-
+/** Whether an object contains data: a claim of a volume, a StatefulSet with claims, or a Namespace with all its objects. */
 function containsData({ apiVersion, kind, spec }: JsonObject): boolean {
   if (apiVersion === "v1") return kind === "PersistentVolumeClaim" || kind === "Namespace";
   const claims = objectOf(spec)["volumeClaimTemplates"];

@@ -1,7 +1,8 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 
-import { parseDocuments, listLastingRefs, manifestChecksum } from "../../../src/helm/index.ts";
+import { parseDocuments, manifestChecksum } from "../../../src/helm/index.ts";
+import { listLastingObjects } from "../../../src/helm/manifest/manifest.ts";
 import { adoptionChecksum } from "../../../src/helm/manifest/manifest.ts";
 import { decodeRelease, changeEncodedRecord } from "../../../src/helm/release/record.ts";
 
@@ -43,7 +44,7 @@ test("objects to be healed: no hooks, no delete policies, no Jobs with a TTL", (
     job(""),
     list,
   ];
-  expect(listLastingRefs(parseDocuments(documents.join("---\n")))).toEqual([
+  expect(listLastingObjects(parseDocuments(documents.join("---\n"))).map(({ ref }) => ref)).toEqual([
     { apiVersion: "batch/v1", kind: "Job", name: "j", namespace: "ns" },
     { apiVersion: "v1", kind: "Service", name: "s", namespace: undefined },
   ]);
