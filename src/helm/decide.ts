@@ -8,7 +8,7 @@
 import { provesBroken } from "../health/index.ts";
 import { digest } from "../lib/index.ts";
 import { objectOf, readJson, retriesOf } from "../model/index.ts";
-import { requireAdoptableRelease } from "./adoption.ts";
+import { requireAdoptableRelease } from "./release/adoption.ts";
 import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
 import { differsOnlyByDownApis, isIncomplete } from "./down-apis.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";

@@ -5,7 +5,7 @@
 
 import { provesBroken } from "../health/index.ts";
 import { sleep } from "../lib/index.ts";
-import { reportAdoption } from "./adoption.ts";
+import { reportAdoption } from "./release/adoption.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import { helmSays } from "./binary/helm-messages.ts";
 import type { UpgradeOptions } from "./binary/helm.ts";

@@ -4,7 +4,7 @@ import type { HealthCondition } from "../health/index.ts";
 import type { Discovery, KubeClient } from "../kube/index.ts";
 import type { Clock, Logger } from "../lib/index.ts";
 import type { Json, JsonObject, Module, OnFailure } from "../model/index.ts";
-import type { AdoptPolicy, ReleaseOwner } from "./adoption.ts";
+import type { AdoptPolicy, ReleaseOwner } from "./release/adoption.ts";
 import type { Helm, HelmReport } from "./binary/helm.ts";
 import type { Capabilities, Chart, ChartReader } from "./chart/chart.ts";
 import type { CrdRequest } from "./crds/crd.ts";

@@ -1,6 +1,6 @@
 /** The labels that a run writes to a release: who owns it, which inputs are applied, and where its module comes from. */
 
-import { reportAdoption } from "./adoption.ts";
+import { reportAdoption } from "./release/adoption.ts";
 import { RELEASE_LABELS, toArtifactLabel } from "./release/revisions.ts";
 import type { Reconciliation, ReleaseOutcome } from "./types.ts";
 

@@ -5,7 +5,7 @@
 
 import { mapInParallel, oneLine, type Logger } from "../../lib/index.ts";
 import type { Module, Tree } from "../../model/index.ts";
-import { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } from "../adoption.ts";
+import { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } from "./adoption.ts";
 import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS } from "../objects/live-objects.ts";
 import type { Release } from "../types.ts";

@@ -3,25 +3,25 @@
  * tools, whose requests run under the module's ServiceAccount. The records of a release are helm's Secrets, one for each revision.
  */
 
-import type { Discovery, KindFinder } from "../../kube/index.ts";
-import type { Module, OnFailure } from "../../model/index.ts";
-import { ModuleTools, type ModuleAccounts } from "../module-tools.ts";
-import { ChartPrefetcher, type UpcomingModule } from "../chart-prefetcher.ts";
-import { ForeignReleaseError, UnreadObjectsError, UnseenError } from "../binary/helm-errors.ts";
-import { Helm, type HelmOptions, type ReleaseOptions } from "../binary/helm.ts";
-import { cacheCapabilities, ChartReader } from "../chart/chart.ts";
-import type { CrdRequest, CrdTools } from "../crds/crd.ts";
-import { ensureCrds, previewCrds, type CrdPreview } from "../crds/ensure-crds.ts";
-import { collectFacts } from "../decide.ts";
-import { withHookWatch } from "../hook-watch.ts";
-import { RecordedObjects } from "../objects/recorded-objects.ts";
-import { restoreObjects } from "../objects/restore-objects.ts";
-import { diffManifests } from "../manifest/difference.ts";
-import { diffCrds, diffRelease, previewRelease, type Preview } from "../preview.ts";
-import { reconcileRelease } from "../reconcile.ts";
-import { renderChart, renderManifests } from "../rendering.ts";
-import { GoodRevisions } from "../rollback/good-revisions.ts";
-import { rollBackByHand, findRollbackTarget } from "../rollback/rollback.ts";
+import type { Discovery, KindFinder } from "../kube/index.ts";
+import type { Module, OnFailure } from "../model/index.ts";
+import { ModuleTools, type ModuleAccounts } from "./module-tools.ts";
+import { ChartPrefetcher, type UpcomingModule } from "./chart-prefetcher.ts";
+import { ForeignReleaseError, UnreadObjectsError, UnseenError } from "./binary/helm-errors.ts";
+import { Helm, type HelmOptions, type ReleaseOptions } from "./binary/helm.ts";
+import { cacheCapabilities, ChartReader } from "./chart/chart.ts";
+import type { CrdRequest, CrdTools } from "./crds/crd.ts";
+import { ensureCrds, previewCrds, type CrdPreview } from "./crds/ensure-crds.ts";
+import { collectFacts } from "./decide.ts";
+import { withHookWatch } from "./hook-watch.ts";
+import { RecordedObjects } from "./objects/recorded-objects.ts";
+import { restoreObjects } from "./objects/restore-objects.ts";
+import { diffManifests } from "./manifest/difference.ts";
+import { diffCrds, diffRelease, previewRelease, type Preview } from "./preview.ts";
+import { reconcileRelease } from "./reconcile.ts";
+import { renderChart, renderManifests } from "./rendering.ts";
+import { GoodRevisions } from "./rollback/good-revisions.ts";
+import { rollBackByHand, findRollbackTarget } from "./rollback/rollback.ts";
 import type {
   DiffRequest,
   HelmInput,
@@ -30,16 +30,16 @@ import type {
   ReconcileRequest,
   Release,
   ReleaseOutcome,
-} from "../types.ts";
-import { FormerObjectsWatch } from "../objects/former-objects.ts";
-import { claimRemainingHookObjects } from "../objects/hook-objects.ts";
-import { retainBeforeRemoval } from "../objects/retain.ts";
-import { DeferredLabels } from "./deferred-labels.ts";
-import { oneLine } from "../../lib/index.ts";
-import { ensureNamespace, completeMove } from "./relocate.ts";
-import { isInstalled } from "./revisions.ts";
-import { ObservedReleases, type ObservedOptions } from "./observed-releases.ts";
-import type { ReleaseStore } from "./release-store.ts";
+} from "./types.ts";
+import { FormerObjectsWatch } from "./objects/former-objects.ts";
+import { claimRemainingHookObjects } from "./objects/hook-objects.ts";
+import { retainBeforeRemoval } from "./objects/retain.ts";
+import { DeferredLabels } from "./release/deferred-labels.ts";
+import { oneLine } from "../lib/index.ts";
+import { ensureNamespace, completeMove } from "./release/relocate.ts";
+import { isInstalled } from "./release/revisions.ts";
+import { ObservedReleases, type ObservedOptions } from "./release/observed-releases.ts";
+import type { ReleaseStore } from "./release/release-store.ts";
 
 export interface ReleasesOptions extends Omit<HelmOptions, "server">, ObservedOptions {
   readonly discovery: Pick<Discovery, "resolve" | "invalidate" | "readVersions">;

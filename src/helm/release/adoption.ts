@@ -3,11 +3,11 @@
  * operator that made it, in the format of a scheme version. The older Go implementation of the operator wrote other labels or none.
  */
 
-import { oneLine, type Logger } from "../lib/index.ts";
-import type { HelmReport } from "./binary/helm.ts";
-import { ForeignReleaseError } from "./binary/helm-errors.ts";
-import type { ReleaseStore } from "./release/release-store.ts";
-import { GO_LABELS, isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { oneLine, type Logger } from "../../lib/index.ts";
+import type { HelmReport } from "../binary/helm.ts";
+import { ForeignReleaseError } from "../binary/helm-errors.ts";
+import type { ReleaseStore } from "./release-store.ts";
+import { GO_LABELS, isCurrentScheme, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
 
 /** Which releases of others a module takes over (`--adopt`). */
 export type AdoptPolicy = "all" | "go" | "none";
