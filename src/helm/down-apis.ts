@@ -6,7 +6,8 @@
 import { remedyOf, type GroupVersion } from "../kube/index.ts";
 import { canonicalJson, listNames, sameJson } from "../lib/index.ts";
 import { isContainer, valueAt, type Json } from "../model/index.ts";
-import { formatApiVersion, listApiVersions, readChartTexts } from "./chart/chart.ts";
+import { formatApiVersion, listApiVersions } from "./chart/capabilities.ts";
+import { readChartTexts } from "./chart/chart.ts";
 import {
   listObjectRefs,
   manifestChecksum,

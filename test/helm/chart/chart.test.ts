@@ -8,12 +8,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { GroupVersion, KubeClient } from "../../../src/kube/index.ts";
 import type { Module } from "../../../src/model/index.ts";
 import { ScratchDir } from "../../../src/process/index.ts";
-import {
-  addReachOfValues,
-  cacheCapabilities,
-  ChartReader,
-  computeInputsDigest,
-} from "../../../src/helm/chart/chart.ts";
+import { addReachOfValues, ChartReader, computeInputsDigest } from "../../../src/helm/chart/chart.ts";
+import { cacheCapabilities } from "../../../src/helm/chart/capabilities.ts";
 import { ChartArchives } from "../../../src/modules/index.ts";
 import { listChartInputs, openChart } from "../../../src/modules/chart/find-chart.ts";
 import { parseHelmIgnore } from "../../../src/modules/chart/chart-files.ts";
