@@ -1,7 +1,5 @@
 /** The sub-command `lint`: checks files, charts and requirements without a cluster. Each check adds to the findings `found`. */
 
-import { join } from "node:path";
-
 import type { Environment, Settings } from "../config.ts";
 import { HookLoader, lintHook, type HookQueryOptions } from "../hooks/index.ts";
 import { isInRange, toYaml } from "../lib/index.ts";
@@ -9,16 +7,8 @@ import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { warningToProblem, collectProblems, addonFilePath } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
-import { findFileProblems, HelmError, isChartFault, MAX_RECORD_BYTES } from "../helm/index.ts";
-import {
-  computeRecordSize,
-  findApplyWarnings,
-  findManifestProblems,
-  findFloatWarnings,
-  findLaterDocuments,
-  findManifestWarnings,
-  readsEnabledModules,
-} from "../helm/index.ts";
+import { findFileProblems, findLaterDocuments, HelmError, isChartFault } from "../helm/index.ts";
+import { findRenderedProblems, readsEnabledModules } from "../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../plan/index.ts";
 import { findDuplicateWebhooks, findForbiddenWebhooks } from "../tasks/index.ts";
 import {
@@ -223,11 +213,9 @@ async function lintManifest(
   const { problems, notes } = found;
   try {
     const manifest = await charts.render(module, tree);
-    const messages = findManifestProblems(manifest);
-    found.warnings.push(...lintWebhooks(module, manifest), ...lintApply(module, manifest));
-    found.warnings.push(...lintFloats(module, manifest));
-    problems.push(...messages.map((message) => ({ file: module.dir, message: `renders ${message}` })));
-    problems.push(...lintRecordSize(module, manifest));
+    const findings = findRenderedProblems(module, manifest);
+    problems.push(...findings.problems);
+    found.warnings.push(...findings.warnings);
   } catch (error) {
     if (error instanceof ProblemError) return void problems.push(...error.problems);
     if (!(error instanceof HelmError)) throw error;
@@ -241,38 +229,6 @@ async function lintManifest(
 
 /** Part of helm's error about a chart whose `kubeVersion` excludes the version for which helm renders it. */
 const OTHER_KUBERNETES = / which is incompatible with Kubernetes (v\S+)/;
-
-/** Warns about webhooks that can lock the operator out. */
-function lintWebhooks({ dir }: Module, manifest: string): Problem[] {
-  const remedy = "name the resources that it needs, add a namespaceSelector, or set failurePolicy: Ignore";
-  return findManifestWarnings(manifest).map((message) => ({ file: dir, message, remedy }));
-}
-
-/** Warns of objects that Helm 4 cannot install with server-side apply, its default. */
-function lintApply({ dir, helm }: Module, manifest: string): Problem[] {
-  if (helm?.apply === "client") return [];
-  const remedy = "correct the chart, or set helm: {apply: client} in addon.yaml";
-  return findApplyWarnings(manifest).map((text) => ({ file: dir, message: `renders ${text}`, remedy }));
-}
-
-/** Warns of integers that a template printed as floating-point numbers. */
-function lintFloats({ dir }: Module, manifest: string): Problem[] {
-  const remedy = "print integers of values with the function int64";
-  return findFloatWarnings(manifest).map((text) => ({ file: dir, message: `renders ${text}`, remedy }));
-}
-
-/** Finds a release that helm could not store: its record must fit into a Secret. */
-function lintRecordSize(module: Module, manifest: string): Problem[] {
-  const size = computeRecordSize(module, manifest);
-  if (size <= MAX_RECORD_BYTES) return [];
-  const hasCrds = module.crdFiles.length > 0 || manifest.includes("kind: CustomResourceDefinition");
-  const mebibytes = (size / MAX_RECORD_BYTES).toFixed(1);
-  const message = `helm's release record would have ${mebibytes} MiB, but a Secret has a limit of 1 MiB`;
-  const remedy = hasCrds
-    ? `move large CRDs from the chart to ${join(module.dir, "crds")}`
-    : "list files that no template reads in .helmignore, or split the chart";
-  return [{ file: module.dir, message, remedy }];
-}
 
 /** The problem of a chart that helm cannot render. `kubeVersion` is the version that the user chose. */
 function renderProblem({ dir, name }: Module, error: HelmError, kubeVersion: string | undefined): Problem {

@@ -190,10 +190,9 @@ const modules: readonly Face[] = [
     name: "a rendered manifest",
     kind: "helm-manifest",
     feed: (input) => {
-      const text = input.toString();
+      const documents = parseDocuments(input.toString());
       for (const find of [findManifestProblems, findManifestWarnings, findApplyWarnings, findFloatWarnings])
-        find(text);
-      const documents = parseDocuments(text);
+        find(documents);
       manifestChecksum(documents);
       for (const each of documents) parseHookEvents(each);
     },

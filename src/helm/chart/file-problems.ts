@@ -7,7 +7,8 @@ import { checkCrdFiles } from "../crds/ensure-crds.ts";
 import { findUnreadKeys } from "./lint-templates.ts";
 import { listEnabledCrdFiles } from "./sub-charts.ts";
 
-interface FileFindings {
+/** What is wrong with a module, and what its author hardly means. */
+export interface FileFindings {
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
 }

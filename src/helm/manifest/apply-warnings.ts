@@ -1,9 +1,9 @@
 /** Finds what server-side apply refuses in objects of a manifest, although client-side apply accepts it. */
 
-import { isContainer, isJsonObject, objectOf, objectsIn, asString, valueAt } from "../../model/index.ts";
+import { isContainer, objectOf, objectsIn, asString, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { CONTAINER_KEYS, nameForLint, POD_SPEC_PATHS } from "./manifest-problems.ts";
-import { expandLists, parseDocuments } from "./manifest.ts";
+import { listManifestObjects } from "./manifest.ts";
 
 /** The lists of a Pod spec and of a container, with the keys that identify their items. */
 const POD_LISTS = { volumes: ["name"], imagePullSecrets: ["name"], hostAliases: ["ip"] };
@@ -21,9 +21,8 @@ const PATCH_KEY = /^\$(?:patch|retainKeys|setElementOrder\/|deleteFromPrimitiveL
 const BUILT_IN_GROUP = /^(?:[^./]+|[^/]+\.k8s\.io)$/;
 
 /** Finds items of lists that have the same key, and directives of patches. Returns a sentence for each. */
-export function findApplyWarnings(manifest: string): string[] {
-  const objects = parseDocuments(manifest).flatMap(expandLists).filter(isJsonObject);
-  return objects.flatMap((object) => {
+export function findApplyWarnings(documents: readonly Json[]): string[] {
+  return listManifestObjects(documents).flatMap((object) => {
     const [group = ""] = (asString(object["apiVersion"]) ?? "").split("/");
     if (!BUILT_IN_GROUP.test(group)) return [];
     const { data: _, ...fields } = object;

@@ -2,14 +2,14 @@
 
 import { isContainer, type Json } from "../../model/index.ts";
 import { nameForLint } from "./manifest-problems.ts";
-import { listManifestObjects, parseDocuments } from "./manifest.ts";
+import { listManifestObjects } from "./manifest.ts";
 
 /** As Go prints an integer of at least seven digits, such as `1.2345678e+07`: as a whole text, or as the value of a flag. */
 const PRINTED_FLOAT = /^(?:[^=\s]*[=:]\s*)?(-?[1-9](?:\.\d+)?e\+(?:0[6-9]|1\d))$/;
 
 /** Finds texts of a manifest that are, or end with, an integer in the notation of floating-point numbers. Returns a sentence for each. */
-export function findFloatWarnings(manifest: string): string[] {
-  return listManifestObjects(parseDocuments(manifest)).flatMap((object) =>
+export function findFloatWarnings(documents: readonly Json[]): string[] {
+  return listManifestObjects(documents).flatMap((object) =>
     listFloats(object, "").map(
       ({ path, float }) => `${nameForLint(object)}: ${path} with the number ${float}`,
     ),

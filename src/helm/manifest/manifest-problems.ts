@@ -1,13 +1,9 @@
-/** Finds problems of a manifest that every API server refuses, and records that are too large. */
+/** Finds what every API server refuses in the documents of a manifest, and webhooks that can lock the operator out. */
 
-import { gzipSync } from "node:zlib";
-
-import { readRegularFile } from "../../lib/index.ts";
 import { isJsonObject, objectOf, objectsIn, asString, valueAt } from "../../model/index.ts";
-import type { Json, JsonObject, Module } from "../../model/index.ts";
-import { findChartFiles } from "../chart/chart.ts";
+import type { Json, JsonObject } from "../../model/index.ts";
 import { findOwnCrd } from "../crds/read-crds.ts";
-import { parseDocuments, expandLists, listManifestObjects } from "./manifest.ts";
+import { expandLists, listManifestObjects } from "./manifest.ts";
 
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
@@ -29,10 +25,10 @@ export const POD_SPEC_PATHS = [
  * Finds what every API server would refuse: documents that are no objects, invalid names of objects and containers, invalid
  * values of labels, and objects that occur twice. Returns for each problem what the manifest contains.
  */
-export function findManifestProblems(manifest: string): string[] {
+export function findManifestProblems(documents: readonly Json[]): string[] {
   const problems: string[] = [];
   const seen = new Set<string>();
-  for (const object of parseDocuments(manifest).flatMap(expandLists)) {
+  for (const object of documents.flatMap(expandLists)) {
     if (!isJsonObject(object)) {
       problems.push("a document that is no object");
       continue;
@@ -151,8 +147,8 @@ type VitalResource = (typeof VITAL_RESOURCES)[number];
  * Finds webhooks that fail closed and cover the Leases or Pods of all namespaces: if their server is down, the operator cannot renew its own
  * Lease, and ends, or the Pods of the server cannot start. Returns a sentence for each.
  */
-export function findManifestWarnings(manifest: string): string[] {
-  return listManifestObjects(parseDocuments(manifest))
+export function findManifestWarnings(documents: readonly Json[]): string[] {
+  return listManifestObjects(documents)
     .filter(({ kind }) => WEBHOOK_KINDS.has(textOrNone(kind)))
     .flatMap((configuration) =>
       objectsIn(configuration["webhooks"]).flatMap((webhook) =>
@@ -183,20 +179,4 @@ function coversAll(webhook: JsonObject, { group, resource, operations }: VitalRe
 /** Whether a list contains one of these texts. */
 function names(list: Json | undefined, ...texts: readonly string[]): boolean {
   return Array.isArray(list) && list.some((each) => texts.includes(asString(each) ?? ""));
-}
-
-/** The API server's size limit of a Secret, and so of a record, in bytes. */
-export const MAX_RECORD_BYTES = 1024 * 1024;
-
-/**
- * Computes how many bytes helm's record of a release would have, because the API server limits the size of a Secret. helm stores the
- * manifest and the files of the chart, without those of its sub-charts, compressed and in base64 (4 characters for 3 bytes). Throws the
- * file system's error.
- */
-export function computeRecordSize(module: Pick<Module, "chartDir" | "chart">, manifest: string): number {
-  const files = findChartFiles(module)
-    .filter(({ rel }) => !rel.startsWith("charts/"))
-    .map(({ rel, path }) => ({ name: rel, data: readRegularFile(path).toString("base64") }));
-  const packed = gzipSync(JSON.stringify({ chart: { files }, manifest }), { level: 9 });
-  return Math.ceil(packed.length / 3) * 4;
 }

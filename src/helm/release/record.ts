@@ -30,7 +30,7 @@ import { assertManifestSize, assertWatchable, parseBoundedDocuments } from "./re
 import { GO_CONFIG_KEY, type ReleaseMeta } from "./revisions.ts";
 
 /** Maximal size of an uncompressed record in bytes. */
-const MAX_RECORD_BYTES = 64 * 1024 * 1024;
+const MAX_UNPACKED_BYTES = 64 * 1024 * 1024;
 const gunzipAsync = promisify(gunzip);
 const gzipAsync = promisify(gzip);
 
@@ -157,7 +157,7 @@ function parseJson(text: string): unknown {
 /** Decompresses a record, up to a limit that protects the memory of the operator. Throws SyntaxError. */
 async function decompress(bytes: Buffer): Promise<Buffer> {
   try {
-    return await gunzipAsync(bytes, { maxOutputLength: MAX_RECORD_BYTES });
+    return await gunzipAsync(bytes, { maxOutputLength: MAX_UNPACKED_BYTES });
   } catch (error) {
     throw new SyntaxError(`it cannot be unpacked: ${oneLine(error)}`);
   }
