@@ -71,28 +71,22 @@ export async function collectFacts(tools: Reconciler, request: ReconcileRequest)
   const inputs = { module, namespace, chart, values, capabilities: tools.capabilities.digest };
   const inputsDigest = await computeInputsDigest({ ...inputs, helm: await tools.helm.getVersion() });
   const recordedDigest = release?.labels[RELEASE_LABELS.inputs];
+  // Version 0.2 computed it with the helm binary, and with all kinds of the server.
+  const formerInputs = {
+    ...inputs,
+    helm: tools.helm.getBinaryId(),
+    capabilities: () => tools.capabilities.digest(),
+  };
   const hasFormerDigest =
     recordedDigest !== undefined &&
     recordedDigest !== inputsDigest &&
-    recordedDigest === (await computeFormerDigest(inputs, tools));
+    recordedDigest === (await computeInputsDigest(formerInputs));
   const userInputsDigest = digest(chart.digest, request.userValuesDigest?.() ?? "");
   const contentDigest = await computeInputsDigest({ ...inputs, helm: "" });
   // Without a policy, failed upgrades are retried and never rolled back.
   const retries = retriesOf(module, tools.onFailure);
   const policy = retries === undefined ? undefined : { retries, userInputsDigest, contentDigest };
   return { tools, request, release, chart, inputsDigest, hasFormerDigest, userInputsDigest, policy, owner };
-}
-
-/** The digest of the same inputs as version 0.2 computed it: with the helm binary, and with all kinds of the server. */
-function computeFormerDigest(
-  inputs: Omit<Parameters<typeof computeInputsDigest>[0], "helm">,
-  { helm, capabilities }: Reconciler,
-): Promise<string> {
-  return computeInputsDigest({
-    ...inputs,
-    helm: helm.getBinaryId(),
-    capabilities: () => capabilities.digest(),
-  });
 }
 
 /**

@@ -11,7 +11,6 @@ import {
   cutLaterDocuments,
   hashFiles,
   parseYaml,
-  readRegularFile,
   toYaml,
   WorkSlices,
   type Clock,
@@ -20,7 +19,13 @@ import { objectOf, type JsonObject, type Module } from "../model/index.ts";
 import { ScratchDir } from "../process/index.ts";
 import type { ChartOptions, Helm, UpgradeOptions, OfflineRenderOptions } from "./binary/helm.ts";
 import { toHelmValues } from "./binary/values-text.ts";
-import { ChartReader, findChartFilesInSlices, isValuesFile, type Chart } from "./chart/chart.ts";
+import {
+  ChartReader,
+  findChartFilesInSlices,
+  isValuesFile,
+  readContents,
+  type Chart,
+} from "./chart/chart.ts";
 import { adoptionChecksum, listContent, manifestChecksum, parseDocuments } from "./manifest/manifest.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
 import { assertWatchable } from "./release/record-limits.ts";
@@ -73,13 +78,14 @@ export async function renderManifestsFromCopy(
   return [await renderWithoutServer(reconciliation, options)];
 }
 
+/** What templates read in `.Capabilities`. */
+type RenderedCapabilities = Pick<OfflineRenderOptions, "kubeVersion" | "apiVersions">;
+
 /**
  * The capabilities with which helm renders a chart without the server: the version of the server, which a chart may require (`kubeVersion`),
  * and the versions of its APIs where templates use data of the server.
  */
-export async function readCapabilities(
-  reconciliation: Reconciliation,
-): Promise<Pick<OfflineRenderOptions, "kubeVersion" | "apiVersions">> {
+export async function readCapabilities(reconciliation: Reconciliation): Promise<RenderedCapabilities> {
   const { capabilities } = reconciliation.tools;
   const apiVersions = needsServer(reconciliation) ? await capabilities.apiVersions() : undefined;
   return { kubeVersion: await capabilities.kubeVersion(), apiVersions };
@@ -91,19 +97,24 @@ function needsServer({ chart }: Reconciliation): boolean {
 }
 
 /** Runs `helm template`: as an upgrade if the release exists (`.Release.IsUpgrade`), otherwise as a first installation. */
-async function renderWithoutServer(reconciliation: Reconciliation, options: ChartOptions): Promise<string> {
+async function renderWithoutServer(
+  reconciliation: Reconciliation,
+  options: ChartOptions,
+  capabilities?: RenderedCapabilities,
+): Promise<string> {
   const { tools, owner } = reconciliation;
-  const capabilities = await readCapabilities(reconciliation);
-  return tools.helm.template({ ...options, ...capabilities, isUpgrade: owner !== undefined });
+  const used = capabilities ?? (await readCapabilities(reconciliation));
+  return tools.helm.template({ ...options, ...used, isUpgrade: owner !== undefined });
 }
 
 /** Renders the chart without the server, with these versions and kinds of APIs in `.Capabilities`. */
 export function renderForApis(
-  { tools, request, chart, owner }: Reconciliation,
-  capabilities: Pick<OfflineRenderOptions, "kubeVersion" | "apiVersions">,
+  reconciliation: Reconciliation,
+  capabilities: RenderedCapabilities,
 ): Promise<string> {
+  const { tools, request, chart } = reconciliation;
   return withChartCopy(tools.tmpDir, { ...request, chart }, (options) =>
-    tools.helm.template({ ...options, ...capabilities, isUpgrade: owner !== undefined }),
+    renderWithoutServer(reconciliation, options, capabilities),
   );
 }
 
@@ -207,8 +218,12 @@ export async function copyChart(
 ): Promise<string> {
   const dir = scratch.path("chart");
   const slices = new WorkSlices();
-  const allFiles = await readChartFiles(module, slices);
-  if (hashFiles(allFiles) !== chart.digest) throw new ChartChangedError(module.name);
+  const allFiles = await findChartFilesInSlices(module, slices)
+    .then((files) => readContents(files, slices))
+    // A file has disappeared meanwhile.
+    .catch(() => undefined);
+  if (allFiles === undefined || hashFiles(allFiles) !== chart.digest)
+    throw new ChartChangedError(module.name);
   const contents = allFiles.filter(([rel]) => !isExcludedCrd(module, rel));
   const dirs = new Set(["", ...contents.map(([rel]) => dirname(rel))]);
   for (const each of dirs) mkdirSync(join(dir, each), { recursive: true, mode: 0o700 });
@@ -238,18 +253,4 @@ function keepFirstDocument(bytes: Buffer): Buffer {
 function isExcludedCrd({ chartDir, crdFiles }: ChartModule, rel: string): boolean {
   if (crdFiles === undefined || !/^crds\/.*\.ya?ml$/.test(rel)) return false;
   return !crdFiles.includes(join(chartDir, rel));
-}
-
-/** Reads all files of a chart, with their relative paths. Throws ChartChangedError if a file disappears meanwhile. */
-async function readChartFiles(module: ChartModule, slices: WorkSlices) {
-  try {
-    const contents: (readonly [string, Buffer])[] = [];
-    for (const { rel, path, size } of await findChartFilesInSlices(module, slices)) {
-      contents.push([rel, readRegularFile(path)]);
-      await slices.count(size);
-    }
-    return contents;
-  } catch {
-    throw new ChartChangedError(module.name);
-  }
 }

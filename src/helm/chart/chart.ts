@@ -130,19 +130,31 @@ async function findUsableChartFiles(module: ChartFilesOf, slices: WorkSlices): P
   }
 }
 
+/** The relative paths and the bytes of files of a chart. */
+type Contents = (readonly [string, Buffer])[];
+
+/** Reads files of a chart, and lets other work go on meanwhile. Throws the file system's error. */
+export async function readContents(files: readonly ChartFile[], slices: WorkSlices): Promise<Contents> {
+  const contents: Contents = [];
+  for (const { rel, path, size } of files) {
+    contents.push([rel, readRegularFile(path)]);
+    await slices.count(size);
+  }
+  return contents;
+}
+
 /** Reads the facts about a chart from the contents of its files: digest, reach, and whether the operator has to write its Chart.yaml. */
 async function readChart(
   files: readonly ChartFile[],
   kind: Module["chart"],
   slices: WorkSlices,
 ): Promise<Chart> {
-  const contents: (readonly [string, Buffer])[] = [];
+  const contents = await readContents(files, slices);
   const scanner = new TemplateScanner();
-  for (const { rel, path, size } of files) {
-    const bytes = readRegularFile(path);
-    contents.push([rel, bytes]);
-    if (isTemplate(rel)) scanner.add(unpackedText(rel, bytes));
-    await slices.count(size);
+  for (const [rel, bytes] of contents) {
+    if (!isTemplate(rel)) continue;
+    scanner.add(unpackedText(rel, bytes));
+    await slices.count(bytes.length);
   }
   const chartYaml = contents.find(([rel]) => rel === "Chart.yaml")?.[1] ?? Buffer.alloc(0);
   return {
@@ -167,7 +179,7 @@ export function isValuesFile(rel: string): boolean {
  * Adds to the reach of templates what other files of the chart reach: conditions of sub-charts and values.schema.json read globals,
  * `tpl` can render any file, and templates may print hooks and CRDs from values.
  */
-function addReachOfFiles(reach: Reach, contents: readonly (readonly [string, Buffer])[]): Reach {
+function addReachOfFiles(reach: Reach, contents: Contents): Reach {
   const texts = (which: (rel: string) => boolean): string[] =>
     contents.filter(([rel]) => which(rel)).map(([rel, bytes]) => unpackedText(rel, bytes));
   const isPacked = (rel: string): boolean => PACKED_SUB_CHART.test(rel);

@@ -157,21 +157,15 @@ export async function isHookMissing(
 export async function claimRemainingHookObjects(tools: Reconciler, release: string): Promise<void> {
   const newest = tools.store.get(release);
   if (newest === undefined) return;
-  const refs = (await readHookObjects(tools, newest)).map(({ ref }) => ref);
+  const { hooks } = await tools.store.readSummary(newest).catch((error: unknown) => {
+    if (error instanceof BrokenRecordError) return { hooks: [] };
+    throw error;
+  });
+  const refs = hooks.map(({ ref }) => ref);
   const existing = await readLiveObjects(tools, refs, undefined);
   const withoutOwner = existing.filter(({ owner }) => owner === undefined);
   const created = await findObjectsCreatedBy(tools, release, { existing: withoutOwner });
   for (const object of created) await claimObject(tools, object, { release, signal: undefined });
-}
-
-/** Reads the hook objects of a revision from its record; empty if the record is broken. */
-async function readHookObjects({ store }: Reconciler, meta: ReleaseMeta): Promise<readonly HookObject[]> {
-  try {
-    return (await store.readSummary(meta)).hooks;
-  } catch (error) {
-    if (error instanceof BrokenRecordError) return [];
-    throw error;
-  }
 }
 
 interface ObjectSelection {
