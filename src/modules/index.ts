@@ -26,5 +26,6 @@ export {
 } from "./read/content.ts";
 export { TreeReader } from "./tree-reader.ts";
 export { isConfirmedMissing, type RegistryModules } from "./read/reading.ts";
-export { encodingProblem, identifyFile, refuseLinksOutside, stat } from "./read/files.ts";
+export { encodingProblem, refuseLinksOutside, stat } from "./read/files.ts";
 export { Fingerprint } from "./read/fingerprint.ts";
+export { identifyFile } from "./read/walk.ts";

@@ -1,13 +1,13 @@
 /** Lists the files of a chart as helm loads them: without `.helmignore` matches and git's files; follows links. */
 
-import { lstatSync, readdirSync, statSync, type Dirent, type Stats } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { RE2JS } from "re2js";
 
 import { attempt, readRegularFile, type WorkSlices } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
-import { fileProblem, identifyFile, SizeLimits, stat } from "../read/files.ts";
+import { stat } from "../read/files.ts";
 import { toFoundFile, type FoundFile } from "../read/fingerprint.ts";
+import { SizeLimits, walk } from "../read/walk.ts";
 
 export interface ChartFile extends FoundFile {
   readonly rel: string;
@@ -16,7 +16,6 @@ export interface ChartFile extends FoundFile {
 
 /** Directories of a module that do not belong to the chart that the operator generates from its `templates/`. */
 const NOT_IN_GENERATED_CHART = new Set(["crds", "docs", "hooks", "images", "lib"]);
-const MAX_DEPTH = 100;
 
 /**
  * Every file that helm would load from `dir`, sorted. A `synthetic` chart is a module's directory, for whose `templates/` the
@@ -59,59 +58,17 @@ export function listChartCrds(dir: string): ChartFile[] {
 function* walkFiles(dir: string, isEntered: (rel: string) => boolean): Generator<ChartFile> {
   const ignore = readHelmIgnore(dir);
   const limits = new SizeLimits(dir, "remove what leads to them from the chart, or name it in .helmignore");
-  // Undefined for what `.helmignore` excludes.
-  const statAndCount = (rel: string, found: Dirent): Stats | undefined => {
-    // The target of a link decides whether rules for directories apply.
-    const isIgnored = !found.isSymbolicLink() && ignore(rel, found.isDirectory());
-    const stats = isIgnored ? undefined : statTargetOrLink(join(dir, rel));
-    if (stats === undefined || ignore(rel, stats.isDirectory())) {
-      limits.countIgnored();
-      return undefined;
-    }
-    limits.countEntry();
-    return stats;
-  };
-  // `parents` identifies the directory `rel` and those above it, to find circular links.
-  const visit = function* (rel: string, parents: readonly string[]): Generator<ChartFile> {
-    for (const found of listSorted(join(dir, rel))) {
-      // A chart from a git checkout may contain git's files.
-      if (found.name === ".git") continue;
-      const entry = rel === "" ? found.name : `${rel}/${found.name}`;
-      const path = join(dir, entry);
-      const stats = statAndCount(entry, found);
-      if (stats === undefined) continue;
-      if (stats.isFile()) {
-        limits.countFileBytes(stats.size);
-        yield { rel: entry, size: stats.size, ...toFoundFile(path, stats) };
-      } else if (!stats.isDirectory())
-        refuse(path, stats.isSymbolicLink() ? "is a link to nothing" : "is no plain file");
-      else if (isEntered(entry)) yield* visit(entry, [...parents, identifyDirectory(path, stats, parents)]);
-    }
-  };
-  yield* visit("", [identifyDirectory(dir, statSync(dir), [])]);
-}
-
-/** The entries of a directory, sorted by their names. */
-function listSorted(dir: string): Dirent[] {
-  const entries = readdirSync(dir, { withFileTypes: true });
-  return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
-}
-
-/** Stats of a link's target, or of a dangling link itself; undefined if the path no longer exists. */
-function statTargetOrLink(path: string): Stats | undefined {
-  try {
-    return stat(path) ?? lstatSync(path, { throwIfNoEntry: false });
-  } catch (error) {
-    throw new ProblemError(fileProblem(path, error));
+  const isLeftOut = (rel: string, isDirectory: boolean): boolean =>
+    // A chart from a git checkout may contain git's files.
+    basename(rel) === ".git" || ignore(rel, isDirectory) || (isDirectory && !isEntered(rel));
+  for (const { rel, path, stats, isCircular } of walk(dir, { limits, isLeftOut })) {
+    if (stats.isFile()) {
+      limits.countFileBytes(stats.size);
+      yield { rel, size: stats.size, ...toFoundFile(path, stats) };
+    } else if (isCircular) refuse(path, "is a link to a directory that it lies in");
+    else if (!stats.isDirectory())
+      refuse(path, stats.isSymbolicLink() ? "is a link to nothing" : "is no plain file");
   }
-}
-
-/** Identity of a directory below `parents`, whatever links lead to it. Throws ProblemError for a circular link and for endless nesting. */
-function identifyDirectory(path: string, stats: Stats, parents: readonly string[]): string {
-  const id = identifyFile(stats);
-  if (parents.includes(id)) refuse(path, "is a link to a directory that it lies in");
-  if (parents.length > MAX_DEPTH) refuse(path, `lies more than ${MAX_DEPTH} directories deep`);
-  return id;
 }
 
 function refuse(file: string, message: string): never {

@@ -13,8 +13,9 @@ import {
   type Module,
 } from "../../model/index.ts";
 import { notAMapError, parseDocument } from "../../values/index.ts";
-import { findFiles, readText, SizeLimits, stat, walkDirectory } from "../read/files.ts";
+import { findFiles, readText, stat } from "../read/files.ts";
 import { toFoundFile, type FoundFile } from "../read/fingerprint.ts";
+import { SizeLimits, walk } from "../read/walk.ts";
 import type { ChartArchives } from "./archives.ts";
 import { listChartCrds, readHelmIgnore } from "./chart-files.ts";
 import { addonFilePath, type ChartLocation } from "./addon-file.ts";
@@ -108,20 +109,13 @@ function resolvePathBelow(dir: string, path: string): string | undefined {
 /** Files of a chart that its digest covers: follows links to directories and applies `.helmignore`, as helm does. Skips circular links, which helm refuses to render. */
 function listDigestedFiles(chart: string): string[] {
   if (stat(chart)?.isDirectory() !== true) return [];
-  const files: string[] = [];
   const limits = new SizeLimits(chart);
-  const ignore = readHelmIgnore(chart);
-  walkDirectory(chart, (path, stats) => {
-    const isIgnored = ignore(path, stats?.isDirectory() === true);
-    if (isIgnored) limits.countIgnored();
-    else limits.countEntry();
-    if (stats === undefined || isIgnored) return false;
-    if (stats.isFile()) {
-      limits.countFileBytes(stats.size);
-      files.push(path);
-    }
-    return stats.isDirectory();
-  });
+  const files: string[] = [];
+  for (const { rel, stats } of walk(chart, { limits, isLeftOut: readHelmIgnore(chart) })) {
+    if (!stats.isFile()) continue;
+    limits.countFileBytes(stats.size);
+    files.push(rel);
+  }
   return files;
 }
 

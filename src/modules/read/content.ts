@@ -10,8 +10,9 @@ import { attempt, FilesHash, readRegularFile, WorkSlices } from "../../lib/index
 import type { Module } from "../../model/index.ts";
 import { ADDON_FILE, MODULE_FILE } from "../chart/addon-file.ts";
 import { readHelmIgnore } from "../chart/chart-files.ts";
-import { identifyFile, MOST_BYTES, MOST_ENTRIES, stat } from "./files.ts";
+import { stat } from "./files.ts";
 import { Fingerprint, toFoundFile, type FoundFile } from "./fingerprint.ts";
+import { identifyFile, MOST_BYTES, MOST_ENTRIES } from "./walk.ts";
 
 /** Digests of all files below a directory. */
 export interface ContentDigests {

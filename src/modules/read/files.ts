@@ -1,6 +1,6 @@
-/** Reads and lists files of modules within limits. */
+/** Reads files of modules within limits. */
 
-import { closeSync, openSync, readdirSync, readSync, realpathSync, statSync, type Stats } from "node:fs";
+import { closeSync, openSync, readSync, realpathSync, statSync, type Stats } from "node:fs";
 import { dirname, join, sep } from "node:path";
 
 import { decodeText, EncodingError, oneLine, readRegularFile } from "../../lib/index.ts";
@@ -68,79 +68,6 @@ export function findFiles(dir: string, paths: Iterable<string>): Map<string, Fou
     if (stats?.isFile() === true) files.set(path, toFoundFile(full, stats));
   }
   return files;
-}
-
-/** Most paths below one directory: links can multiply a few directories into very many paths. */
-export const MOST_ENTRIES = 30_000;
-/** Most paths below one directory that `.helmignore` excludes. */
-const MOST_IGNORED = 10 * MOST_ENTRIES;
-/** Most bytes of all files, as in a chart archive. */
-export const MOST_BYTES = 100 * 1024 * 1024;
-
-/** Counts what a walk through `dir` finds, and ends the walk with a ProblemError beyond the limits: a link to `/` in a module would otherwise stall the operator. */
-export class SizeLimits {
-  readonly #dir: string;
-  readonly #remedy: string;
-  #entries = 0;
-  #ignored = 0;
-  #bytes = 0;
-
-  /** `remedy` explains to users how to fix a directory that is too large. */
-  constructor(dir: string, remedy = "remove the link that leads to them") {
-    this.#dir = dir;
-    this.#remedy = remedy;
-  }
-
-  /** Counts one file or directory. Throws ProblemError if there are too many. */
-  countEntry(): void {
-    this.#entries += 1;
-    if (this.#entries > MOST_ENTRIES)
-      this.#refuse(`contains more than ${MOST_ENTRIES} files and directories`);
-  }
-
-  /** Counts one file or directory that `.helmignore` excludes, which costs much less than others. Throws ProblemError if there are too many. */
-  countIgnored(): void {
-    this.#ignored += 1;
-    if (this.#ignored > MOST_IGNORED)
-      this.#refuse(`contains more than ${MOST_IGNORED} files and directories that .helmignore names`);
-  }
-
-  /** Adds the size of one file to the total. Throws ProblemError if the total is too large. */
-  countFileBytes(bytes: number): void {
-    this.#bytes += bytes;
-    if (this.#bytes > MOST_BYTES) this.#refuse(`contains more than ${MOST_BYTES >> 20} MiB`);
-  }
-
-  #refuse(message: string): never {
-    throw new ProblemError({ file: this.#dir, message, remedy: this.#remedy });
-  }
-}
-
-/**
- * Visits the entries below a directory in the order of their names, and enters the directories for which `visit` returns
- * true. Follows links, except to a directory that the link lies in. `path` is relative to `root`. `visit` counts the entries
- * against a limit, and throws beyond it.
- */
-export function walkDirectory(
-  root: string,
-  visit: (path: string, stats: Stats | undefined) => boolean,
-): void {
-  // `parents` identifies `dir` and the directories above it, to find links to one of them.
-  const enter = (dir: string, parents: readonly string[]): void => {
-    for (const name of readdirSync(join(root, dir)).sort()) {
-      const path = join(dir, name);
-      const stats = stat(join(root, path));
-      if (!visit(path, stats) || stats === undefined) continue;
-      const id = identifyFile(stats);
-      if (!parents.includes(id)) enter(path, [...parents, id]);
-    }
-  };
-  enter("", [identifyFile(statSync(root))]);
-}
-
-/** The identity of a file or directory, whatever links lead to it. */
-export function identifyFile({ dev, ino }: Stats): string {
-  return `${dev}:${ino}`;
 }
 
 /**

@@ -8,8 +8,9 @@ import { describeProblem, type HookFile, type Problem } from "../../model/index.
 import { readHelmIgnore } from "../chart/chart-files.ts";
 import { listChartInputs } from "../chart/find-chart.ts";
 import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";
-import { findFiles, identifyFile, isScript, SizeLimits, stat, walkDirectory } from "./files.ts";
+import { findFiles, isScript, stat } from "./files.ts";
 import { Fingerprint, toFoundFile, type FoundFile } from "./fingerprint.ts";
+import { SizeLimits, walk } from "./walk.ts";
 
 /** The files of a module's directory that the operator reads, without their content. */
 export interface Listing {
@@ -119,14 +120,10 @@ export function listOwnCrds(dir: string): string[] {
   const crds = join(dir, "crds");
   if (!stat(crds)?.isDirectory()) return [];
   const ignore = readHelmIgnore(dir);
-  const all: string[] = [];
-  const limits = new SizeLimits(crds);
-  walkDirectory(crds, (rel, stats) => {
-    limits.countEntry();
-    if (/\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel)) all.push(`crds/${rel}`);
-    return stats?.isDirectory() === true;
-  });
-  all.sort();
+  const all = [...walk(crds, { limits: new SizeLimits(crds), isLeftOut: () => false })]
+    .filter(({ rel, stats }) => !stats.isDirectory() && /\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel))
+    .map(({ rel }) => `crds/${rel}`)
+    .sort();
   const notIgnored = all.filter(
     (rel) => !ignore(rel, false) && !listParentDirs(rel).some((dir) => ignore(dir, true)),
   );
@@ -148,23 +145,14 @@ const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
  * are skipped by their names. Throws ProblemError if there are too many.
  */
 export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
-  const rootStats = stat(root);
-  const files: [string, FoundFile][] = [];
-  if (rootStats?.isDirectory() !== true) return new Map();
+  if (stat(root)?.isDirectory() !== true) return new Map();
+  const isLeftOut = (rel: string, isDirectory: boolean): boolean =>
+    basename(rel).startsWith(".") || (isDirectory && SKIPPED_DIRS.has(basename(rel)));
   // Several links may lead to one directory: its hooks are listed once.
-  const seen = new Set([identifyFile(rootStats)]);
-  const limits = new SizeLimits(root);
-  walkDirectory(root, (rel, stats) => {
-    limits.countEntry();
-    const name = basename(rel);
-    if (stats === undefined || name.startsWith(".")) return false;
-    if (stats.isFile() && !SKIPPED_EXTENSIONS.has(extname(rel)))
-      files.push([rel, toFoundFile(join(root, rel), stats)]);
-    const id = identifyFile(stats);
-    if (!stats.isDirectory() || SKIPPED_DIRS.has(name) || seen.has(id)) return false;
-    seen.add(id);
-    return true;
-  });
+  const rules = { limits: new SizeLimits(root), isLeftOut, entersOnce: true };
+  const files = [...walk(root, rules)]
+    .filter(({ rel, stats }) => stats.isFile() && !SKIPPED_EXTENSIONS.has(extname(rel)))
+    .map(({ rel, path, stats }) => [rel, toFoundFile(path, stats)] as const);
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 

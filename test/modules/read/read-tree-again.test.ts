@@ -232,7 +232,7 @@ describe("a further read of the global hooks", () => {
     const broken = await on.read(first);
     expect(broken.globalHookFiles).toEqual(first.globalHookFiles);
     expect(broken.problems).toMatchObject([
-      { file: on.at("global"), message: expect.stringMatching(/^cannot be read: ELOOP/) },
+      { file: on.at("global/hooks/loop"), message: expect.stringMatching(/^cannot be read: ELOOP/) },
     ]);
   });
 });
