@@ -1,5 +1,6 @@
 /** What random modules require of each other, and what must hold then whatever happens. */
 
+import type { View } from "../../src/state/index.ts";
 import type { EngineLab, ModuleSpec } from "./engine-lab.ts";
 
 /** Modules with requirements, without a circle mostly; every other seed has none. */
@@ -31,9 +32,21 @@ export function requiring(
 const namesOf = ({ requires }: Pick<ModuleSpec, "requires">): string[] =>
   Object.keys(requires?.modules ?? {});
 
-/** What is wrong with a run of helm for a module now. */
-export function wrongRun(lab: EngineLab, name: string): string[] {
-  const { modules } = lab.state.view;
+/** Reports runs that begin without what their module requires. A run in progress goes on when that is lost. */
+export function reportWrongRuns(lab: EngineLab): void {
+  const running = new Set<string>();
+  lab.state.onChange((view) => {
+    for (const { name, activity } of view.modules.values()) {
+      const isRunning = activity === "running" || activity === "healing";
+      if (isRunning && !running.has(name)) lab.broken.push(...wrongRun(view, name));
+      if (isRunning) running.add(name);
+      else running.delete(name);
+    }
+  });
+}
+
+/** What is wrong with a run of a module that begins now. */
+function wrongRun({ modules }: View, name: string): string[] {
   const isThere = (of: string): boolean =>
     modules.get(of)?.enabled === true && modules.get(of)?.phase === "ready";
   const missing = namesOf(modules.get(name)?.module ?? {}).filter((of) => !isThere(of));

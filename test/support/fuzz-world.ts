@@ -1,6 +1,6 @@
 import type { QueueMode } from "../../src/model/index.ts";
 import { EngineLab } from "./engine-lab.ts";
-import { requiring, wrongRemoval, wrongRun } from "./fuzz-requirements.ts";
+import { reportWrongRuns, requiring, wrongRemoval } from "./fuzz-requirements.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "./engine-lab.ts";
 
 /** A small generator of numbers that a seed repeats (mulberry32). */
@@ -57,10 +57,8 @@ export class FuzzWorld {
     const world = { modules: this.modules, globalHooks: this.globalHooks, config };
     const lab = new EngineLab({ ...world, moduleQueues, parallelModules: 2 });
     const fails = (): boolean => this.chance(this.weather.bad);
-    lab.helmFails = (name) => {
-      lab.broken.push(...wrongRun(lab, name));
-      return fails() ? "helm fell" : undefined;
-    };
+    reportWrongRuns(lab);
+    lab.helmFails = () => (fails() ? "helm fell" : undefined);
     lab.uninstallFails = (name) => {
       lab.broken.push(...wrongRemoval(lab, name));
       return fails();
