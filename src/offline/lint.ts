@@ -7,8 +7,8 @@ import { collect, describeProblem, ProblemError } from "../model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../model/index.ts";
 import { warningToProblem, collectProblems, addonFilePath } from "../modules/index.ts";
 import { compileSchemas } from "../values/index.ts";
-import { findFileProblems, findLaterDocuments, HelmError, isChartFault } from "../helm/index.ts";
-import { findRenderedProblems, readsEnabledModules } from "../helm/index.ts";
+import { findExcludedKubernetes, findFileProblems, findLaterDocuments, HelmError } from "../helm/index.ts";
+import { findRenderedProblems, isChartFault, readsEnabledModules } from "../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../plan/index.ts";
 import { findDuplicateWebhooks, findForbiddenWebhooks } from "../tasks/index.ts";
 import {
@@ -227,13 +227,10 @@ async function lintManifest(
   }
 }
 
-/** Part of helm's error about a chart whose `kubeVersion` excludes the version for which helm renders it. */
-const OTHER_KUBERNETES = / which is incompatible with Kubernetes (v\S+)/;
-
 /** The problem of a chart that helm cannot render. `kubeVersion` is the version that the user chose. */
 function renderProblem({ dir, name }: Module, error: HelmError, kubeVersion: string | undefined): Problem {
   const message = `cannot be rendered: ${error.message.replace(`helm template ${name}: `, "")}`;
-  const [, assumed] = OTHER_KUBERNETES.exec(message) ?? [];
+  const assumed = findExcludedKubernetes(error);
   if (assumed === undefined) {
     const remedy =
       "fix the chart, or supply values of the ConfigMap or of hooks: lint and source push have --values FILE";

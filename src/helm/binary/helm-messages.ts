@@ -68,6 +68,14 @@ export function listInvalidObjects({ result: { stderr } }: HelmError): InvalidOb
 const CHART_FAULT =
   /parse error|incompatible with Kubernetes|Chart\.yaml|chart\.metadata|cannot load |library charts/;
 
+/** Helm's error about a chart whose `kubeVersion` excludes the version for which helm renders it. */
+const EXCLUDED_KUBERNETES = / which is incompatible with Kubernetes (v\S+)/;
+
+/** Finds the version of Kubernetes for which helm renders, if the chart excludes it; undefined for any other error. */
+export function findExcludedKubernetes({ message }: HelmError): string | undefined {
+  return EXCLUDED_KUBERNETES.exec(message)?.[1];
+}
+
 /** Whether helm cannot render a chart because of its files. Other errors may be due to values that hooks set, or to the API server. */
 export function isChartFault(error: unknown): boolean {
   return error instanceof HelmError && CHART_FAULT.test(error.message);

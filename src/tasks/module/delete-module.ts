@@ -3,7 +3,7 @@
  * a deleted ConfigMap. The record of a release is its helm Secrets: an uninstall keeps them, so that they show what is done.
  */
 
-import { ExistingObjectsError } from "../../helm/index.ts";
+import { ExistingObjectsError, isInstalled } from "../../helm/index.ts";
 import type { DeleteModuleTask, PurgeTask, Task } from "../../model/index.ts";
 import { buildRemovalBlocker, explainRemovalBlocker, findPurgeBlocker } from "../../plan/index.ts";
 import type { Outcome, RunContext } from "../../queue/index.ts";
@@ -69,10 +69,10 @@ function blockRemoval({ state }: Ports, name: string, why: string): Outcome<Task
 /** Runs the steps that the release record does not show as done. Throws Superseded if a hook made the removal unnecessary. */
 async function runDeleteSteps(run: ModuleRun): Promise<void> {
   const { ports, name } = run;
-  const status = ports.releases.observed.get(name)?.status;
+  const release = ports.releases.observed.get(name);
   // Snapshots are not open if the module was disabled while the operator was down.
   await openSnapshotWatches(ports, run.record.hooks);
-  if (status !== undefined && status !== "uninstalled") {
+  if (isInstalled(release)) {
     await run.runHooks("beforeDeleteHelm");
     const blockedBecause = explainRemovalBlocker(ports.state.view);
     if (blockedBecause !== undefined) throw new Error(blockedBecause);
