@@ -20,16 +20,9 @@ export interface FileFindings {
 export async function findFileProblems(module: Module, values: string): Promise<FileFindings> {
   const crds = await checkCrdFiles(listEnabledCrdFiles(module, () => values));
   const problems: Problem[] = [...crds.problems];
-  problems.push(...(collect(problems, () => findUnreadValues(module)) ?? []));
+  const unreadKeys = collect(problems, () => findUnreadKeys(module)) ?? [];
+  const remedy = `put values of the module under ${module.valuesKey}, and values of a sub-chart under its name or alias`;
+  for (const key of unreadKeys)
+    problems.push({ file: join(module.dir, "values.yaml"), key, message: "nothing reads it", remedy });
   return { problems, warnings: crds.warnings };
-}
-
-/** Finds keys of a module's values.yaml that neither its chart nor the operator reads. */
-function findUnreadValues(module: Module): Problem[] {
-  return findUnreadKeys(module).map((key) => ({
-    file: join(module.dir, "values.yaml"),
-    key,
-    message: "nothing reads it",
-    remedy: `put values of the module under ${module.valuesKey}, and values of a sub-chart under its name or alias`,
-  }));
 }

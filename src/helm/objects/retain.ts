@@ -3,6 +3,7 @@
  * objects that the record of a revision, its Secret, contains; so an object that must stay is removed from the record.
  */
 
+import { findMissingPermissions } from "../../kube/index.ts";
 import { mapInParallel } from "../../lib/index.ts";
 import type { Module } from "../../model/index.ts";
 import { withoutObjects } from "../manifest/edit-manifest.ts";
@@ -28,8 +29,8 @@ import {
   MAX_PARALLEL_REQUESTS,
   readLiveObject,
   RESOURCE_POLICY,
+  type LiveObject,
 } from "./live-objects.ts";
-import { mayChangeObject } from "./takeover.ts";
 
 /**
  * Call it before a release is uninstalled: retains objects, and refuses a removal whose hooks would replace objects of others. Throws
@@ -62,6 +63,7 @@ export async function retainBeforeUpgrade(
   next: { readonly rendered: readonly ObjectRef[] | undefined; readonly signal: AbortSignal },
 ): Promise<ObjectRef[]> {
   const checked: ObjectRef[] = [];
+  // Also by version, and by the namespace as it is written: to check an object that helm will not delete does no harm.
   const renderedKeys = new Set(next.rendered?.map(resourceKey));
   // helm compares the new manifest with one or two earlier revisions.
   for (const meta of findComparedRevisions(tools.store.revisions(release))) {
@@ -127,4 +129,26 @@ async function retainObjects(tools: Reconciler, meta: ReleaseMeta, check: Retent
       await claimObject(tools, live, { release: meta.name, signal: check.signal });
     return undefined;
   }
+}
+
+/**
+ * Whether a module has the permission to change an object: without it, the object must not be handed over to the module's release. Always
+ * true of a module without a ServiceAccount of its own, and of an object that does not exist. Throws ApiError, ConnectionError.
+ */
+async function mayChangeObject(
+  { getIdentity, logger }: Pick<Reconciler, "getIdentity" | "logger">,
+  module: string,
+  live: LiveObject | undefined,
+): Promise<boolean> {
+  const { client, hasServiceAccount } = getIdentity(module);
+  if (!hasServiceAccount || live === undefined) return true;
+  const { resource, namespace, name } = live.target;
+  const { group, plural, namespaced } = resource;
+  const permission = { verb: "patch", group, resource: plural, namespace: namespaced ? namespace : "", name };
+  if ((await findMissingPermissions(client, [permission])).length === 0) return true;
+  logger.warn("The chart of a module has an object that its account may not change", {
+    module,
+    object: resourceName(live.ref),
+  });
+  return false;
 }

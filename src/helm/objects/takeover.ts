@@ -3,7 +3,7 @@
  * install or upgrade over an object that is not annotated with its release.
  */
 
-import { annotateCommand, findMissingPermissions, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
+import { annotateCommand, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
 import { confirmationToken, oneLine } from "../../lib/index.ts";
 import type { Question } from "../../model/index.ts";
 import type { HelmError } from "../binary/helm-errors.ts";
@@ -50,28 +50,6 @@ function joinNames([first = "", ...others]: readonly string[]): string {
 export type TakeoverRequest = Pick<ReconcileRequest, "confirmedTakeover"> & {
   readonly module: Pick<ReconcileRequest["module"], "name" | "helm">;
 };
-
-/**
- * Whether a module has the permission to change an object: without it, the object must not be handed over to the module's release. Always
- * true of a module without a ServiceAccount of its own, and of an object that does not exist. Throws ApiError, ConnectionError.
- */
-export async function mayChangeObject(
-  { getIdentity, logger }: Pick<Reconciler, "getIdentity" | "logger">,
-  module: string,
-  live: LiveObject | undefined,
-): Promise<boolean> {
-  const { client, hasServiceAccount } = getIdentity(module);
-  if (!hasServiceAccount || live === undefined) return true;
-  const { resource, namespace, name } = live.target;
-  const { group, plural, namespaced } = resource;
-  const permission = { verb: "patch", group, resource: plural, namespace: namespaced ? namespace : "", name };
-  if ((await findMissingPermissions(client, [permission])).length === 0) return true;
-  logger.warn("The chart of a module has an object that its account may not change", {
-    module,
-    object: resourceName(live.ref),
-  });
-  return false;
-}
 
 /**
  * Call it after helm has refused existing objects with the error `refusal`: annotates them, so that helm accepts them in another try.
