@@ -7,12 +7,12 @@ import type { BindingReport, BindingTimes } from "../bindings/index.ts";
 import { describeObject, type DriftedObject } from "../drift/index.ts";
 import type { Health } from "../health/index.ts";
 import type { HelmReport, ReleaseOutcome } from "../helm/index.ts";
-import type { Logger } from "../lib/index.ts";
+import type { Debounce, Logger } from "../lib/index.ts";
 import type { Hook, KubernetesBinding, Task } from "../model/index.ts";
 import type { QueueAction, QueueReport, RunContext } from "../queue/index.ts";
 import type { Enablement, State, View } from "../state/index.ts";
 import { HOW_TO_END_HANGING_HOOK, describeEnablement, describeAwaitedTask } from "../status/index.ts";
-import type { EventReason, OperatorEvent } from "../status/index.ts";
+import type { EventReason, OperatorEvent, StatusReport } from "../status/index.ts";
 import type { HookRunReport, TaskReport } from "../tasks/index.ts";
 import type { TriggerReport, WatchHealth, WatchIssues } from "../triggers/index.ts";
 import type { WebhookReport } from "../webhooks/index.ts";
@@ -30,6 +30,8 @@ export interface ReportParts {
   readonly logger: Logger;
   readonly state: State;
   readonly watchIssues: WatchIssues;
+  /** Collects garbage after a pause without work. */
+  readonly idleCollector: Pick<Debounce, "restart">;
   /** Publishes a Kubernetes Event. */
   readonly announce: (event: OperatorEvent) => void;
   /** Lists why bindings and webhooks of the module's hooks (undefined: of global hooks) do not work. */
@@ -51,7 +53,14 @@ const EVENT_REASON_BY_REMOVAL = {
 
 /** Reports what happened. Every method is cheap and never throws. */
 export class Report
-  implements BindingReport, HelmReport, QueueReport<Task>, TaskReport, TriggerReport, WebhookReport
+  implements
+    BindingReport,
+    HelmReport,
+    QueueReport<Task>,
+    StatusReport,
+    TaskReport,
+    TriggerReport,
+    WebhookReport
 {
   readonly #parts: ReportParts;
   readonly #unhealthyModules = new Set<string>();
@@ -250,6 +259,15 @@ export class Report
     logger.error(message, { reason });
     if (reason === "ConfigMapInvalid") metrics.add("configErrors", {});
     announce({ module: undefined, reason, note: message });
+  }
+
+  statusWritten(kind: string, result: "written" | "failed"): void {
+    this.#parts.idleCollector.restart();
+    this.#parts.metrics.add("statusWrites", { kind, result });
+  }
+
+  runSecondsRead(module: string, runSeconds: readonly unknown[]): void {
+    this.#parts.state.recordModule(module, "runSecondsRestored", runSeconds);
   }
 
   ownWatchChanged(what: string, error: Error | undefined): void {

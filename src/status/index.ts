@@ -33,5 +33,5 @@ export { describeEnablement, describeAwaitedTask } from "./explain/reasons.ts";
 export { HOW_TO_END_HANGING_HOOK, explainHeadOfLineBlocking } from "./explain/failing-hooks.ts";
 export { describeContent, describeOrigin, toDisplayedOrigin } from "./explain/origin.ts";
 export { withGeneration } from "./write/stored-object.ts";
-export type { MirrorOptions } from "./write/mirror-options.ts";
+export type { MirrorOptions, StatusReport } from "./write/mirror-options.ts";
 export { StatusMirror } from "./write/status-mirror.ts";

@@ -16,8 +16,8 @@ import {
 import type { DebugSources } from "../debug/index.ts";
 import type { HelmInput, Releases } from "../helm/index.ts";
 import { readOwnIdentity, type Leadership } from "../kube/index.ts";
-import { sleep, type Debounce, type Scope } from "../lib/index.ts";
-import { connectMetrics, type HookMetricScopes, type Metrics } from "../metrics/index.ts";
+import { sleep, type Scope } from "../lib/index.ts";
+import { connectMetrics, type HookMetricScopes, type Metrics, type Report } from "../metrics/index.ts";
 import type { Json, JsonObject, Module, Task } from "../model/index.ts";
 import type { Queues } from "../queue/index.ts";
 import { buildCrdRequest, type State } from "../state/index.ts";
@@ -41,7 +41,7 @@ interface AdapterParts {
   /** The objects of releases; undefined before this operator is the leader. */
   readonly watchedReleases: WatchedReleases | undefined;
   readonly leadership: Leadership;
-  readonly idleCollector: Pick<Debounce, "restart">;
+  readonly report: Report;
   readonly scope: Scope;
 }
 
@@ -67,8 +67,7 @@ export class Adapters {
     this.#base = base;
     this.#parts = parts;
     const { clock, logger, namespace, settings, env, secrets } = base;
-    const { state, config } = parts;
-    const annotations = new Annotations({ state, config, logger });
+    const { state, config, report } = parts;
     this.#queueFile = new QueueFile(QUEUE_FILE, clock, () =>
       renderQueues(dumpQueues(parts.queues.views(), { now: clock.now(), secrets })),
     );
@@ -78,15 +77,10 @@ export class Adapters {
       ...base,
       operatorName,
       statusValues: settings.statusValues,
-      identityOf: (module) => base.actors.describeIdentity(module),
       helmRelease: readOwnRelease(env, namespace),
-      onAnnotations: (module, ...seen) => annotations.handleAnnotations(module, ...seen),
-      onRunSeconds: (module, seconds) => state.recordModule(module, "runSecondsRestored", seconds),
-      onWrite: (kind, result) => {
-        parts.idleCollector.restart();
-        parts.metrics.add("statusWrites", { kind, result });
-      },
-      onSpecChanged: async () => void (await config.refresh()),
+      annotations: new Annotations({ state, config, logger }),
+      config,
+      report,
     });
     this.#page = this.#makePage();
     state.onChange(() => this.#page.notifyChange());

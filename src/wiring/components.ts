@@ -66,11 +66,11 @@ export class Components {
   readonly checkPermissions: () => Promise<void>;
   readonly rateLimits: RateLimits;
   readonly hookMetrics: HookMetricScopes;
-  readonly idleCollector: Debounce;
   readonly bindings: KubeBindings;
   readonly scope: Scope;
   /** Undefined before `watchReleases`. */
   watchedReleases: WatchedReleases | undefined;
+  readonly #idleCollector: Debounce;
   readonly #shared: Shared;
   readonly #longQueues = new Set<string>();
 
@@ -90,15 +90,16 @@ export class Components {
       registerOwnSecrets?.();
       registerSecrets(this.state.values, secrets);
     };
+    this.#idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
     this.report = new Report({
       metrics: this.metrics,
       logger: base.logger,
       state: this.state,
+      idleCollector: this.#idleCollector,
       watchIssues: scope.closeAtEnd(new WatchIssues({ state: this.state, clock })),
       announce: (event) => this.adapters.announce(event),
       listHookIssues: (module) => this.#listHookIssues(module),
     });
-    this.idleCollector = collectGarbageWhenIdle(clock, releaseFreeMemory);
     this.#shared = { ...settings, ...base, state: this.state, report: this.report };
     // Both watch objects that modules name, and record what they observe in the state.
     scope.closeAtEnd(new RequiredObjects(this.#shared));
@@ -118,7 +119,7 @@ export class Components {
     });
     this.ports = this.#makePorts();
     this.adapters = new Adapters(base, this);
-    this.state.onChange(() => this.idleCollector.restart());
+    this.state.onChange(() => this.#idleCollector.restart());
     this.state.onChange((view) => this.report.removalsBlocked(view));
   }
 
@@ -145,7 +146,7 @@ export class Components {
       slots: moduleQueues.slots,
       limits: this.rateLimits,
       onChange: () => {
-        this.idleCollector.restart();
+        this.#idleCollector.restart();
         this.adapters.handleQueueChange();
       },
       // Statuses show failures and long runs: they are updated after a run that was, or becomes, one of these.

@@ -30,15 +30,17 @@ async function world(change: Partial<MirrorOptions> = {}): Promise<World> {
   const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger: silentLogger });
   const hub = new WatchHub({ client, ...base });
   const requested: string[] = [];
-  const onAnnotations: MirrorOptions["onAnnotations"] = (module = "", annotations = {}) =>
-    void requested.push(`${module}/${annotations[REQUESTED_AT]}`);
+  const handleAnnotations: MirrorOptions["annotations"]["handleAnnotations"] = (
+    module = "",
+    annotations = {},
+  ) => void requested.push(`${module}/${annotations[REQUESTED_AT]}`);
   const mirror = new StatusMirror({
     client,
     ...base,
     namespace,
     operatorName: "ops",
     ...QUIET_MIRROR,
-    onAnnotations,
+    annotations: { handleAnnotations },
     ...change,
   });
   const oracle = new StatusOracle();

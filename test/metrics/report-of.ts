@@ -12,6 +12,7 @@ export function reportOf(parts: Partial<ReportParts> = {}) {
     metrics,
     logger: silentLogger,
     state: { view: viewOf([], { converge: { cause: undefined } as never }) } as never,
+    idleCollector: { restart: () => {} },
     watchIssues: { report: () => {} } as never,
     announce: (event) => void events.push(event),
     listHookIssues: () => [],

@@ -169,9 +169,9 @@ export function queueOf(head: string, ...waiting: readonly string[]): StateSnaps
 export const QUIET_MIRROR = {
   secrets: new KnownSecrets(),
   statusValues: "redacted",
-  onAnnotations: () => {},
-  onRunSeconds: () => {},
-  onSpecChanged: () => Promise.resolve(),
+  report: { statusWritten: () => {}, runSecondsRead: () => {} },
+  annotations: { handleAnnotations: () => {} },
+  config: { refresh: () => Promise.resolve(true) },
 } as const;
 
 interface ModuleFacts

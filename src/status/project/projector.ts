@@ -36,15 +36,15 @@ export type IdentityOf = (module: string) => ModuleStatus["identity"];
 export class Projector {
   readonly #mode: StatusValues;
   readonly #secrets: KnownSecrets;
-  readonly #identityOf: IdentityOf;
+  readonly #actors: { readonly describeIdentity: IdentityOf } | undefined;
   #cache: ReadonlyMap<string, CachedProjection> = new Map();
   #operatorStatus: OperatorStatus | undefined;
 
-  /** `mode`: how values are displayed. `secrets` are removed from all texts. `identityOf` gives the account with which helm and hooks of a module act. */
-  constructor(mode: StatusValues, secrets: KnownSecrets, identityOf: IdentityOf = () => undefined) {
+  /** `mode`: how values are displayed. `secrets` are removed from all texts. `actors` describe the account with which helm and hooks of a module act. */
+  constructor(mode: StatusValues, secrets: KnownSecrets, actors?: { readonly describeIdentity: IdentityOf }) {
     this.#mode = mode;
     this.#secrets = secrets;
-    this.#identityOf = identityOf;
+    this.#actors = actors;
   }
 
   /** Projects the view and the queues at the time `now` (ms since the epoch). Redacts secrets in all texts. */
@@ -71,7 +71,7 @@ export class Projector {
     const { spec, status } = projectModule(explanation, {
       now,
       previousStatus: cached?.projection.status,
-      identity: this.#identityOf(view.name),
+      identity: this.#actors?.describeIdentity(view.name),
     });
     // The values are redacted already, and by other rules.
     const redacted = { ...this.#secrets.redactDeep(status), ...displayedValues };

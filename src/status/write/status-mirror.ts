@@ -57,7 +57,7 @@ export class StatusMirror {
       maxIntervalMs: MAX_PROJECTION_INTERVAL_MS,
     });
     const api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
-    this.#projector = new Projector(options.statusValues, options.secrets, options.identityOf);
+    this.#projector = new Projector(options.statusValues, options.secrets, options.actors);
     this.#backoff = new WriteBackoff(clock, logger);
     this.#objects = new OwnObjects(api);
     this.#mirrored = new MirroredObjects(operatorName, clock);
@@ -209,7 +209,7 @@ export class StatusMirror {
     this.#reportAnnotations(mirrored, live);
     const runSeconds = live.status?.["runSeconds"];
     if (mirrored.id.kind === "AddonModule" && Array.isArray(runSeconds))
-      this.#options.onRunSeconds(mirrored.id.name, runSeconds);
+      this.#options.report.runSecondsRead(mirrored.id.name, runSeconds);
     this.#recordLiveObject(mirrored, live);
     // The object counts as just written, so that the pause between two writes delays its first one: a restart does not write all objects at once.
     mirrored.lastWriteAt = this.#options.clock.monotonic();
@@ -234,7 +234,8 @@ export class StatusMirror {
     // The controller of the sources reads theirs.
     if (id.kind === "ModuleSource") return;
     const module = id.kind === "AddonModule" ? id.name : undefined;
-    this.#options.onAnnotations(module, annotations, asString(status?.["lastHandledReconcileAt"]));
+    const handledToken = asString(status?.["lastHandledReconcileAt"]);
+    this.#options.annotations.handleAnnotations(module, annotations, handledToken);
   }
 
   /**
@@ -271,7 +272,7 @@ export class StatusMirror {
   async #acknowledge(): Promise<void> {
     const { operator } = this.#mirrored;
     const generation = operator.liveObject?.generation;
-    await this.#options.onSpecChanged();
+    await this.#options.config.refresh();
     if (generation === undefined || operator.liveObject?.generation !== generation || this.#isClosed) return;
     // First projects the content that was just read, so that no older status gets the new generation.
     this.#projectAndWrite();

@@ -17,7 +17,7 @@ const CONCURRENCY = 6;
 const STALE_PAUSE_MS = 1000;
 
 /** What a {@link Writer} needs from the status mirror. */
-export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "tracer" | "onWrite"> {
+export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "tracer" | "report"> {
   readonly api: Pick<StatusApi, "namespace" | "operatorName" | "signal">;
   readonly mirrored: MirroredObjects;
   readonly ownObjects: Pick<OwnObjects, "writeObject" | "readObject">;
@@ -176,11 +176,11 @@ export class Writer {
     mirrored.notBefore = 0;
     try {
       await this.#writeInSpan(mirrored);
-      this.#parts.onWrite?.(mirrored.id.kind, "written");
+      this.#parts.report.statusWritten(mirrored.id.kind, "written");
       mirrored.failures = 0;
       backoff.recordSuccess();
     } catch (error) {
-      this.#parts.onWrite?.(mirrored.id.kind, "failed");
+      this.#parts.report.statusWritten(mirrored.id.kind, "failed");
       await this.#onWriteFailed(mirrored, error);
     } finally {
       mirrored.isBeingWritten = false;

@@ -63,9 +63,8 @@ class StatusStory {
     const { api, clock, roll } = this;
     const { client } = api;
     const hub = new WatchHub({ client, clock, logger: silentLogger, random: roll });
-    const onSpecChanged = async (): Promise<void> => {
-      if (roll() < 0.3) throw new Error("no answer");
-    };
+    const refresh = (): Promise<boolean> =>
+      roll() < 0.3 ? Promise.reject(new Error("no answer")) : Promise.resolve(true);
     const where = { namespace: "ops", operatorName: "addon-operator" };
     const mirror = new StatusMirror({
       client,
@@ -73,7 +72,7 @@ class StatusStory {
       logger: silentLogger,
       ...where,
       ...QUIET_MIRROR,
-      onSpecChanged,
+      config: { refresh },
     });
     const unwatch = mirror.watch(hub);
     this.#mirror = mirror;

@@ -27,8 +27,8 @@ async function world() {
   const { client } = api;
   const base = { client, clock, logger: silentLogger, namespace: "ops", operatorName: "addon-operator" };
   const reported: unknown[] = [];
-  const onAnnotations = (...seen: unknown[]): void => void reported.push(seen);
-  const mirror = new StatusMirror({ ...base, ...QUIET_MIRROR, onAnnotations });
+  const handleAnnotations = (...seen: unknown[]): void => void reported.push(seen);
+  const mirror = new StatusMirror({ ...base, ...QUIET_MIRROR, annotations: { handleAnnotations } });
   onTestFinished(() => mirror.close());
   let consumer: WatchConsumer | undefined;
   const subscribe = (_: WatchSpec, given: WatchConsumer) => {

@@ -430,7 +430,8 @@ describe("StatusMirror", () => {
     ["forbidden", new ApiError({ status: 403, reason: "Forbidden", message: "no", details: { name: "a" } })],
   ])("survives %s and writes the newest state afterwards", async (_, error) => {
     const ends = new Set<string>();
-    const { api, clock, show } = world({ onWrite: (kind, result) => void ends.add(`${kind} ${result}`) });
+    const statusWritten = (kind: string, result: string) => void ends.add(`${kind} ${result}`);
+    const { api, clock, show } = world({ report: { ...QUIET_MIRROR.report, statusWritten } });
     await show(moduleView("a"));
     await clock.advance(5000);
     expect([...ends]).toEqual(["AddonOperator written", "AddonModule written"]);
@@ -551,11 +552,15 @@ describe("StatusMirror", () => {
     const requested: string[] = [];
     const key = "reconcile.addon-operator.io/requestedAt";
     const answered = new Set<string>();
-    const onAnnotations: MirrorOptions["onAnnotations"] = (module, annotations, token) => {
+    const handleAnnotations: MirrorOptions["annotations"]["handleAnnotations"] = (
+      module,
+      annotations,
+      token,
+    ) => {
       if (annotations?.[key] !== undefined) requested.push(`${module}: ${annotations[key]}`);
       if (token !== undefined) answered.add(`${module}: ${token}`);
     };
-    const { api, clock, show } = world({ onAnnotations });
+    const { api, clock, show } = world({ annotations: { handleAnnotations } });
     await show(moduleView("a"));
     api.edit("addonmodules/a", { metadata: { annotations: { [key]: "one" } } });
     api.edit("addonoperators/addon-operator", { metadata: { annotations: { [key]: "two" } } });
@@ -565,7 +570,7 @@ describe("StatusMirror", () => {
     await show(moduleView("a", { requestedToken: "one", handled: basis({ token: "one" }) }));
     await clock.advance(1000);
     // What an operator answered is known to the next one, before anything has run there.
-    const next = world({ onAnnotations }, api);
+    const next = world({ annotations: { handleAnnotations } }, api);
     await next.show(moduleView("a"));
     expect([...answered]).toEqual(["a: one"]);
   });
@@ -574,7 +579,8 @@ describe("StatusMirror", () => {
     const { api, show } = world();
     await show(moduleView("a", { runSeconds: [2.5, 3] }), moduleView("b"));
     const reported: unknown[] = [];
-    const next = world({ onRunSeconds: (...said) => void reported.push(said) }, api);
+    const runSecondsRead = (...said: unknown[]) => void reported.push(said);
+    const next = world({ report: { ...QUIET_MIRROR.report, runSecondsRead } }, api);
     await next.show(moduleView("a"), moduleView("b"));
     await next.show(moduleView("a"), moduleView("b"));
     expect(reported).toEqual([["a", [2.5, 3]]]);
@@ -582,8 +588,8 @@ describe("StatusMirror", () => {
 
   it("speaks of a new generation of the summary only when the ConfigMap has been read again", async () => {
     let read = (): void => {};
-    const onSpecChanged = () => new Promise<void>((resolve) => (read = resolve));
-    const { api, clock, show } = world({ onSpecChanged });
+    const refresh = () => new Promise<boolean>((resolve) => (read = () => resolve(true)));
+    const { api, clock, show } = world({ config: { refresh } });
     await show(moduleView("a"));
     api.edit("addonoperators/addon-operator", { spec: { configDigest: "from-git" } });
     await clock.advance(5000);
