@@ -198,8 +198,7 @@ export class SourcesContext {
 
   /** The keys that may sign content of a module: those of the source that requests it, else of the source in its lock entry. */
   listKeys(name: string): readonly Signer[] {
-    const source =
-      this.#sources.requested.get(name)?.source ?? this.lockedModules.entries.get(name)?.source ?? "";
+    const source = this.#sources.requested.get(name)?.source ?? this.lock.entries.get(name)?.source ?? "";
     return filterKeys(this.installerKeys, this.#sources.get(source)?.spec);
   }
 
@@ -218,7 +217,7 @@ export class SourcesContext {
     await this.runExclusively(async () => {
       if (this.#closed) throw new Error("the operator stops");
       await work();
-      this.reporter.onLockChanged(this.lockedModules.entries);
+      this.reporter.onLockChanged(this.lock.entries);
       const changed = await this.writeModulesDir();
       // The state reads these modules again.
       if (changed === "all" || changed.size > 0) this.options.state.record("filesChanged", changed);
@@ -244,7 +243,7 @@ export class SourcesContext {
     const sources = [...this.#sources.all()].map(({ name, object: { spec, status }, problem }) => {
       return { name, problem, spec, status };
     });
-    const { entries } = this.lockedModules;
+    const { entries } = this.lock;
     const contents = [...entries.keys()].map((name) => [name, this.lockedModules.getContent(name)] as const);
     return JSON.parse(
       JSON.stringify({

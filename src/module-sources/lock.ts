@@ -1,4 +1,6 @@
-/** The lock: a ConfigMap that records which content each module has. Only the leader changes it. */
+/** The lock: a ConfigMap that records which content each module has. Every process keeps it in memory; only the leader changes it. */
+
+import { isDeepStrictEqual } from "node:util";
 
 import {
   CONFIG_MAPS,
@@ -43,9 +45,10 @@ export interface LockContent {
   readonly damaged: readonly string[];
 }
 
-/** Reads and writes the lock. */
+/** Reads and writes the lock, and keeps what this process has read or written last. */
 export class LockConfigMap {
   readonly #options: LockOptions;
+  #content: LockContent = { entries: new Map(), crdUid: undefined, damaged: [] };
   /** Name of the ConfigMap. */
   readonly name: string;
 
@@ -54,7 +57,26 @@ export class LockConfigMap {
     this.name = `${options.configMap}-modules`;
   }
 
-  /** Throws ApiError, ConnectionError. */
+  /** The entries by name of the module. A change makes another map. */
+  get entries(): Lock {
+    return this.#content.entries;
+  }
+
+  get crdUid(): string | undefined {
+    return this.#content.crdUid;
+  }
+
+  /** Names of entries that cannot be read. */
+  get damaged(): readonly string[] {
+    return this.#content.damaged;
+  }
+
+  /** Replaces what this process knows of the lock by what was read. */
+  load(content: LockContent): void {
+    this.#content = content;
+  }
+
+  /** Reads the ConfigMap, without an effect on `entries`. Throws ApiError, ConnectionError. */
   async read(): Promise<LockContent> {
     return this.parse(await get<ConfigMap>(this.#options.client, this.#target).catch(ignoreNotFound));
   }
@@ -78,18 +100,34 @@ export class LockConfigMap {
     if (text !== null && text.length > MAX_ENTRY_CHARS)
       throw new RangeError(`its entry in the lock has more than ${MAX_ENTRY_CHARS} characters`);
     await this.#patchOrCreate({ data: { [name]: text } });
+    const entries = new Map(this.entries);
+    if (entry === undefined) entries.delete(name);
+    else entries.set(name, entry);
+    this.#content = { ...this.#content, entries };
   }
 
-  /** Writes entries that were written before, and the uid of their CRD, in one request. Throws ApiError, ConnectionError. */
-  async writeAll(entries: Lock, crdUid: string | undefined): Promise<void> {
-    const data = Object.fromEntries([...entries].map(([name, entry]) => [name, JSON.stringify(entry)]));
+  /**
+   * Writes the entries again, in one request, that the ConfigMap has lost or that someone has changed since this process wrote or
+   * read them. Returns the names of their modules. Throws ApiError, ConnectionError.
+   */
+  async restoreLostEntries(): Promise<string[]> {
+    const stored = await this.read();
+    // Without members that are undefined, as it is stored.
+    const lost = [...this.entries].filter(
+      ([name, entry]) => !isDeepStrictEqual(stored.entries.get(name), JSON.parse(JSON.stringify(entry))),
+    );
+    if (lost.length === 0) return [];
+    const crdUid = stored.crdUid ?? this.crdUid;
     const annotations = crdUid === undefined ? {} : { [CRD_UID_ANNOTATION]: crdUid };
+    const data = Object.fromEntries(lost.map(([name, entry]) => [name, JSON.stringify(entry)]));
     await this.#patchOrCreate({ data, metadata: { annotations } });
+    return lost.map(([name]) => name);
   }
 
   /** Records the CRD whose objects the lock follows. Throws ApiError, ConnectionError. */
   async writeCrdUid(uid: string): Promise<void> {
     await this.#patchOrCreate({ metadata: { annotations: { [CRD_UID_ANNOTATION]: uid } } });
+    this.#content = { ...this.#content, crdUid: uid };
   }
 
   get #target(): { resource: typeof CONFIG_MAPS; namespace: string; name: string } {

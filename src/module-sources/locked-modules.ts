@@ -14,7 +14,7 @@ import { writeModuleLinks, type ModuleLink } from "./disk/module-links.ts";
 import { NotStoredError } from "./disk/content.ts";
 import type { BlobStore } from "./disk/blob-store.ts";
 import type { LockContent, LockConfigMap } from "./lock.ts";
-import type { Lock, LockEntry, ModuleRequest } from "./types.ts";
+import type { LockEntry, ModuleRequest } from "./types.ts";
 
 /** A module that a source names, and what the source requests for it. */
 export interface RequestedModule {
@@ -47,10 +47,9 @@ interface LockedModulesOptions {
   readonly listKeys: (module: string) => readonly Signer[];
 }
 
-/** Keeps the lock and the content of each locked module, and writes the modules directory. */
+/** Keeps the content of each locked module, and writes the modules directory. */
 export class LockedModules {
   readonly #options: LockedModulesOptions;
-  #lock: LockContent = { entries: new Map(), crdUid: undefined, damaged: [] };
   readonly #contents = new Map<string, LockedContent>();
   /** Error messages of modules that are requested and not locked. */
   readonly #errorsBeforeLock = new Map<string, string>();
@@ -64,12 +63,8 @@ export class LockedModules {
     this.#options = options;
   }
 
-  get entries(): Lock {
-    return this.#lock.entries;
-  }
-
-  get crdUid(): string | undefined {
-    return this.#lock.crdUid;
+  get #lock(): LockConfigMap {
+    return this.#options.lock;
   }
 
   /** The content of a locked module; undefined if the module is not locked. */
@@ -79,7 +74,7 @@ export class LockedModules {
 
   /** The digests that the lock names, including those to which a failed update rolls back. */
   listDigests(): string[] {
-    return [...this.entries.values()].flatMap(({ digest, previous }) =>
+    return [...this.#lock.entries.values()].flatMap(({ digest, previous }) =>
       previous === undefined ? [digest] : [digest, previous.digest],
     );
   }
@@ -88,19 +83,21 @@ export class LockedModules {
    * Replaces the lock by what the ConfigMap contains, then verifies and unpacks the locked content from disk.
    */
   async load(content: LockContent): Promise<void> {
-    this.#lock = content;
-    for (const name of this.#contents.keys()) if (!this.entries.has(name)) this.#contents.delete(name);
+    this.#lock.load(content);
+    for (const name of this.#contents.keys()) if (!this.#lock.entries.has(name)) this.#contents.delete(name);
     await this.verifyAndUnpackAll();
   }
 
   /** Verifies the content of all locked modules with the keys as they are now, and unpacks content that is not unpacked yet. */
   async verifyAndUnpackAll(): Promise<void> {
-    await mapInParallel(PARALLEL_MODULES, [...this.entries.keys()], (name) => this.verifyAndUnpack(name));
+    await mapInParallel(PARALLEL_MODULES, [...this.#lock.entries.keys()], (name) =>
+      this.verifyAndUnpack(name),
+    );
   }
 
   /** Verifies and unpacks the content of one locked module, after it was fetched. */
   async verifyAndUnpack(name: string): Promise<void> {
-    const entry = this.entries.get(name);
+    const entry = this.#lock.entries.get(name);
     if (entry !== undefined) this.#contents.set(name, await this.#prepareContent(name, entry));
   }
 
@@ -109,8 +106,7 @@ export class LockedModules {
    * `unpackedDir` contains the content; without it, the entry names the same content as before. Throws errors of the API.
    */
   async writeEntry(name: string, entry: LockEntry, unpackedDir?: string): Promise<void> {
-    await this.#options.lock.writeEntry(name, entry);
-    this.#setEntry(name, entry);
+    await this.#lock.writeEntry(name, entry);
     if (unpackedDir !== undefined)
       this.#contents.set(name, { digest: entry.digest, dir: unpackedDir, problem: undefined });
     this.#errorsBeforeLock.delete(name);
@@ -118,33 +114,8 @@ export class LockedModules {
 
   /** Deletes the entry of a module from the lock. Throws errors of the API. */
   async deleteEntry(name: string): Promise<void> {
-    await this.#options.lock.writeEntry(name, undefined);
-    this.#setEntry(name, undefined);
+    await this.#lock.writeEntry(name, undefined);
     this.#contents.delete(name);
-  }
-
-  /**
-   * Writes the entries again that the ConfigMap has lost, or that someone has changed, since this process wrote or read them, and returns
-   * the names of their modules. Throws errors of the API.
-   */
-  async restoreLostEntries(): Promise<string[]> {
-    const { lock } = this.#options;
-    const stored = await lock.read();
-    const lost = new Map(
-      [...this.entries].filter(([name, entry]) => {
-        // Without members that are undefined, as it is stored.
-        const written = JSON.parse(JSON.stringify(entry)) as unknown;
-        return !isDeepStrictEqual(stored.entries.get(name), written);
-      }),
-    );
-    if (lost.size > 0) await lock.writeAll(lost, stored.crdUid ?? this.crdUid);
-    return [...lost.keys()];
-  }
-
-  /** Records the uid of the CRD to whose objects the lock belongs. Throws errors of the API. */
-  async writeCrdUid(uid: string): Promise<void> {
-    await this.#options.lock.writeCrdUid(uid);
-    this.#lock = { ...this.#lock, crdUid: uid };
   }
 
   /** Records why a module that is not locked yet has no content. */
@@ -163,8 +134,11 @@ export class LockedModules {
   ): Promise<ChangedModules> {
     const { dir, registryModules } = this.#options;
     const modulesDir = join(dir, "modules");
-    const unlocked = [...requested].filter(([name]) => !this.entries.has(name));
-    const settings = [...this.entries, ...unlocked.map(([name, { request }]) => [name, request] as const)];
+    const unlocked = [...requested].filter(([name]) => !this.#lock.entries.has(name));
+    const settings = [
+      ...this.#lock.entries,
+      ...unlocked.map(([name, { request }]) => [name, request] as const),
+    ];
     const links = settings.map(([name, { order, enabled }]): ModuleLink => {
       return { name, order, enabled, content: this.#contents.get(name)?.dir };
     });
@@ -189,8 +163,8 @@ export class LockedModules {
   ): Map<string, ModuleOrigin> {
     const origins = new Map<string, ModuleOrigin>();
     for (const [name, module] of requested)
-      if (!this.entries.has(name)) origins.set(name, this.#buildUnlockedOrigin(name, module));
-    for (const [name, entry] of this.entries)
+      if (!this.#lock.entries.has(name)) origins.set(name, this.#buildUnlockedOrigin(name, module));
+    for (const [name, entry] of this.#lock.entries)
       origins.set(name, this.#buildOrigin(name, entry, requested.has(name)));
     for (const [name, origin] of origins) {
       const earlier = before.get(name);
@@ -221,7 +195,7 @@ export class LockedModules {
 
   /** Reasons not to purge releases: a module whose content or lock entry is unreadable looks deleted, but its release must stay. */
   #listPurgeBlockers(modulesDir: string, origins: ReadonlyMap<string, ModuleOrigin>): string[] {
-    const faulty = [...this.entries.keys()].filter((name) => origins.get(name)?.problem !== undefined);
+    const faulty = [...this.#lock.entries.keys()].filter((name) => origins.get(name)?.problem !== undefined);
     return [...faulty, ...this.#lock.damaged].map(
       (name) => `${join(modulesDir, name)}: the content of module ${name} is not available`,
     );
@@ -258,14 +232,6 @@ export class LockedModules {
     };
     const nothing = { version: undefined, digest: undefined, verifiedBy: undefined };
     return { source, ...nothing, removed: false, problem };
-  }
-
-  /** Replaces or deletes an entry in a copy of the lock: callers may hold the lock that they have read. */
-  #setEntry(name: string, entry: LockEntry | undefined): void {
-    const entries = new Map(this.#lock.entries);
-    if (entry === undefined) entries.delete(name);
-    else entries.set(name, entry);
-    this.#lock = { ...this.#lock, entries };
   }
 
   /** Verifies and unpacks the content of a locked module from disk, and describes why that fails. Never throws. */

@@ -46,9 +46,9 @@ export class Standby {
   /** Fetches locked content that is missing on disk, if its source has a valid spec. Tries all modules, then throws the last error. */
   async #fetchMissingContent(signal: AbortSignal): Promise<void> {
     const context = this.#context;
-    const { lockedModules, fetcher } = context;
+    const { lock, lockedModules, fetcher } = context;
     let failure: unknown;
-    for (const [name, entry] of lockedModules.entries) {
+    for (const [name, entry] of lock.entries) {
       const spec = context.sources.get(entry.source)?.spec;
       if (signal.aborted || spec === undefined || lockedModules.getContent(name)?.dir !== undefined) continue;
       const registry = fetcher.open(spec);

@@ -152,7 +152,7 @@ function findValuesProblem(
 
 /** Finds a requirement of the content that is not satisfied. A first installation may still wait for modules that it requires. */
 async function findRequirementProblem(
-  { options: { state, serverVersion }, lockedModules }: SourcesContext,
+  { options: { state, serverVersion }, lock }: SourcesContext,
   { name, requires = {} }: Module,
 ): Promise<Problem | undefined> {
   const { kubernetes, modules = {} } = requires;
@@ -162,7 +162,7 @@ async function findRequirementProblem(
     if (!isInRange(releaseNumbersOf(version), kubernetes))
       return problem("requires.kubernetes", `requires Kubernetes ${kubernetes}, and this is ${version}`);
   }
-  const isFirstInstallation = !lockedModules.entries.has(name);
+  const isFirstInstallation = !lock.entries.has(name);
   if (isFirstInstallation) return undefined;
   for (const [other, range] of Object.entries(modules)) {
     const found = state.tree.modules.find((each) => each.name === other);

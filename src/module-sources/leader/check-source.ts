@@ -104,12 +104,12 @@ class SourceCheck {
 
   /** Checks one module, and reports the result. Never throws. */
   async run(module: SourceModule, before: PendingUpdate | undefined): Promise<ModuleFinding> {
-    const { lockedModules, reporter } = this.#context;
+    const { lock, lockedModules, reporter } = this.#context;
     const { name, request } = module;
     let finding: ModuleFinding;
     try {
       const pending = await this.#checkModule(module, before);
-      finding = { pending, error: findRollbackError(lockedModules.entries.get(name), request, pending) };
+      finding = { pending, error: findRollbackError(lock.entries.get(name), request, pending) };
     } catch (error) {
       finding = { error: toModuleError(error) };
     }
@@ -152,9 +152,9 @@ class SourceCheck {
    * Does nothing if that content no longer exists.
    */
   async #restoreLostEntry(module: SourceModule): Promise<void> {
-    const { options, lockedModules, blobStore } = this.#context;
+    const { options, lock, blobStore } = this.#context;
     const digest = options.releases.observed.getArtifactDigest(module.name);
-    if (digest === undefined || lockedModules.entries.has(module.name)) return;
+    if (digest === undefined || lock.entries.has(module.name)) return;
     const installed = { version: undefined, digest, chart: module.chart };
     const content = await this.#fetch(module.name, installed).catch(ignoreMissingContent);
     if (content === undefined) return;
@@ -195,10 +195,10 @@ class SourceCheck {
 
   /** Chooses the content of a module from what the registry has, the request, the update policy and other updates in progress. */
   #chooseNext(module: SourceModule, before: PendingUpdate | undefined): Promise<Choice> {
-    const { options, lockedModules, reporter } = this.#context;
+    const { options, lock, reporter } = this.#context;
     const { name, source, request, chart } = module;
     const update = this.#source.spec?.update;
-    const { entries } = lockedModules;
+    const { entries } = lock;
     const locked = this.#findComparableEntry(module);
     // Verified before: they are not fetched again only to learn their version.
     const earlierContents = [locked, locked?.seen, before];
@@ -221,11 +221,11 @@ class SourceCheck {
 
   /** Fetches and tests new content, and locks it, which puts it into use. The state then forgets a user's approval of it. */
   async #applyContent(module: SourceModule, candidate: ResolvedCandidate): Promise<void> {
-    const { options, lockedModules, reporter } = this.#context;
+    const { options, lock, reporter } = this.#context;
     const { name, chart } = module;
     const { version, digest } = candidate;
     const { content, dir } = await this.#fetchAndTest(module, { version, digest, chart });
-    const locked = lockedModules.entries.get(name);
+    const locked = lock.entries.get(name);
     const next = buildUpdatedEntry(content, module, locked, options.clock.now());
     if (!(await this.#lock(name, next, dir))) return;
     const approval = toApproval(candidate);
@@ -261,9 +261,9 @@ class SourceCheck {
     { candidate, waitsFor, reason, until }: Choice & { kind: "defer" },
     before: PendingUpdate | undefined,
   ): Promise<PendingUpdate> {
-    const { options, lockedModules, reporter } = this.#context;
+    const { options, lock, reporter } = this.#context;
     const { version, digest } = candidate;
-    const locked = lockedModules.entries.get(name);
+    const locked = lock.entries.get(name);
     const seenBefore = locked === undefined ? before : locked.seen;
     const isKnown = seenBefore?.digest === digest;
     const since = isKnown ? seenBefore.since : options.clock.now();
@@ -276,9 +276,9 @@ class SourceCheck {
 
   /** Reports a user's approval of content that is neither in use nor waits, such as of an earlier update. */
   #reportUnmatchedApproval(name: string, pending: PendingUpdate | undefined): void {
-    const { lockedModules, reporter } = this.#context;
+    const { lock, reporter } = this.#context;
     const approval = getApproval(this.#context, name);
-    const locked = lockedModules.entries.get(name);
+    const locked = lock.entries.get(name);
     const known = [locked, pending].filter((each) => each !== undefined).map(toApproval);
     if (approval === undefined || known.includes(approval)) reporter.onApprovalMatched(name);
     else reporter.onApprovalUnmatched(name, approval, pending && toApproval(pending));
@@ -286,7 +286,7 @@ class SourceCheck {
 
   /** The locked entry, unless the request names another chart: versions of different charts cannot be compared. */
   #findComparableEntry({ name, chart }: SourceModule): LockEntry | undefined {
-    const locked = this.#context.lockedModules.entries.get(name);
+    const locked = this.#context.lock.entries.get(name);
     return isSameChart(locked?.chart, chart) ? locked : undefined;
   }
 

@@ -244,8 +244,8 @@ export class SourceController {
 
   /** Writes the entries of the lock again that someone else has deleted or changed while the operator runs. */
   async #restoreLock(): Promise<void> {
-    const { lockedModules, options, lock } = this.#context;
-    const modules = await this.#context.runExclusively(() => lockedModules.restoreLostEntries());
+    const { options, lock } = this.#context;
+    const modules = await this.#context.runExclusively(() => lock.restoreLostEntries());
     if (modules.length > 0)
       options.logger.warn("The lock had lost or changed entries, which are written again", {
         configMap: lock.name,

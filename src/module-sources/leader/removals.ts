@@ -79,13 +79,13 @@ export class SourceRemovals {
 
   /** Deletes the entries of removed modules whose release is deleted and whose delete hooks have run. */
   async deleteEntriesOfDeleted(): Promise<void> {
-    const { lockedModules } = this.#context;
-    const deleted = [...lockedModules.entries].filter(([name, entry]) => this.#isDeleted(name, entry));
+    const { lock } = this.#context;
+    const deleted = [...lock.entries].filter(([name, entry]) => this.#isDeleted(name, entry));
     if (deleted.length === 0) return;
     await this.#context.commit(async () => {
       // Other work may have changed an entry before this work began.
       for (const [name, entry] of deleted)
-        if (lockedModules.entries.get(name) === entry) await this.#deleteEntry(name, entry);
+        if (lock.entries.get(name) === entry) await this.#deleteEntry(name, entry);
     });
   }
 
@@ -104,11 +104,11 @@ export class SourceRemovals {
    */
   async #recordCrdUid(): Promise<void> {
     if (this.#isCrdRecorded && this.#blocker === undefined) return;
-    const { lockedModules, sources } = this.#context;
+    const { lock, sources } = this.#context;
     const uid = await this.#readCrdUid();
-    if (uid !== undefined && uid !== lockedModules.crdUid) {
+    if (uid !== undefined && uid !== lock.crdUid) {
       if (this.#listUnnamed(sources).length > 0) return;
-      await this.#context.commit(() => lockedModules.writeCrdUid(uid));
+      await this.#context.commit(() => lock.writeCrdUid(uid));
     }
     this.#isCrdRecorded = uid !== undefined;
   }
@@ -118,7 +118,7 @@ export class SourceRemovals {
    * spec or is suspended is not listed: the source may still name it.
    */
   #listUnnamed(sources: SourceList): (readonly [name: string, entry: LockEntry])[] {
-    return [...this.#context.lockedModules.entries].filter(
+    return [...this.#context.lock.entries].filter(
       ([name, { source, removed }]) =>
         removed === undefined && !sources.requested.has(name) && !sources.mayStillProvide(source),
     );
@@ -167,10 +167,10 @@ export class SourceRemovals {
 
   /** Describes why missing ModuleSources do not mean that a user deleted them: they may have been lost together with their CRD. */
   async #describeBlocker(): Promise<string | undefined> {
-    const { lockedModules } = this.#context;
+    const { lock } = this.#context;
     const uid = await this.#readCrdUid();
     if (uid === undefined) return `the CRD ${CRD} is missing or being deleted`;
-    if (lockedModules.crdUid === uid) return undefined;
+    if (lock.crdUid === uid) return undefined;
     return "the ModuleSources may have been lost together with their CRD; create them again";
   }
 

@@ -8,6 +8,7 @@ import { toStatusLine, omitUndefined, addTransitionTimes } from "../../status/in
 import type { IModuleSource, SourceStatus, UntimedCondition } from "../../status/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import { allowsVersion, toApproval } from "./choose.ts";
+import type { LockConfigMap } from "../lock.ts";
 import type { LockedModules } from "../locked-modules.ts";
 import type { SourceEntry } from "../source-list.ts";
 import type { CheckFindings, LockEntry, ModuleError, ModuleRequest, PendingUpdate } from "../types.ts";
@@ -51,7 +52,8 @@ const MAX_ERROR_CHARS = 1000;
 /** What a status is built from. */
 interface StatusInput {
   readonly source: SourceEntry;
-  readonly lockedModules: Pick<LockedModules, "entries" | "getContent">;
+  readonly lock: Pick<LockConfigMap, "entries">;
+  readonly lockedModules: Pick<LockedModules, "getContent">;
   readonly findings: SourceFindings;
   readonly now: number;
   readonly namespace: string;
@@ -84,8 +86,8 @@ type ModuleRow = NonNullable<SourceStatus["modules"]>[number];
  * first installation, the pending update is also the error: the module has no content.
  */
 function buildModuleRow(name: string, facts: StatusInput): ModuleRow {
-  const { source, lockedModules, findings, namespace } = facts;
-  const entry = lockedModules.entries.get(name);
+  const { source, lock, findings, namespace } = facts;
+  const entry = lock.entries.get(name);
   const locked = entry?.source === source.name ? entry : undefined;
   const pending = findings.pendingUpdates.get(name);
   const next = pending && toNextField(pending, describePendingUpdate(pending, namespace, name));
@@ -194,12 +196,10 @@ function buildConditions(facts: StatusInput, rows: readonly ModuleRow[]): Untime
 /** The condition Rejected, while modules use earlier content again because an update failed. */
 function buildRejectedCondition(
   rows: readonly ModuleRow[],
-  { lockedModules, findings }: StatusInput,
+  { lock, findings }: StatusInput,
 ): UntimedCondition[] {
   // A row has a version only if the lock entry belongs to this source.
-  const rolledBack = rows.filter(
-    ({ name, version }) => version && lockedModules.entries.get(name)?.isBack === true,
-  );
+  const rolledBack = rows.filter(({ name, version }) => version && lock.entries.get(name)?.isBack === true);
   const texts = rolledBack.map(({ name, version }) => {
     const why = findings.pendingUpdates.get(name)?.reason ?? "the update failed, and was rolled back";
     return { name, error: `${version} is in use again: ${why}` };

@@ -34,11 +34,11 @@ export class StatusPublisher {
 
   /** Builds the status of a source from the findings of its last check, and publishes both. */
   publish(name: string, findings: SourceFindings): void {
-    const { options, lockedModules, sources } = this.#context;
+    const { options, lock, lockedModules, sources } = this.#context;
     const source = sources.get(name);
     if (source === undefined) return;
     const { clock, namespace, metrics, statuses } = options;
-    const status = buildStatus({ source, lockedModules, findings, now: clock.now(), namespace });
+    const status = buildStatus({ source, lock, lockedModules, findings, now: clock.now(), namespace });
     const ready = status.conditions.find(({ type }) => type === "Ready")?.status;
     metrics.set("sourceReady", { source: name }, ready === "True" ? 1 : 0);
     this.#recordFirstFailure(name, findings);
@@ -110,12 +110,12 @@ export function toWaitingUpdate(findings: ModuleFindings): WaitingUpdate | undef
 
 /** Records pending updates in the state and in metrics. */
 export class PendingUpdateRecorder {
-  readonly #context: Pick<SourcesContext, "options" | "lockedModules">;
+  readonly #context: Pick<SourcesContext, "options" | "lock" | "lockedModules">;
   readonly #updates = new Map<string, WaitingUpdate>();
   /** Whether the state may contain updates. While it does not, and there are none, its changes are of no interest. */
   #hasRecorded = false;
 
-  constructor(context: Pick<SourcesContext, "options" | "lockedModules">) {
+  constructor(context: Pick<SourcesContext, "options" | "lock" | "lockedModules">) {
     this.#context = context;
     // The record of a new module is made when its directory is read, maybe after the check.
     context.options.state.onChange(() => this.#recordInState());
@@ -142,8 +142,8 @@ export class PendingUpdateRecorder {
 
   /** Finds the locked entry of a module of this source, if its content can be used. */
   #findUsableEntry(source: string, module: string): LockEntry | undefined {
-    const { lockedModules } = this.#context;
-    const entry = lockedModules.entries.get(module);
+    const { lock, lockedModules } = this.#context;
+    const entry = lock.entries.get(module);
     const isUsable = lockedModules.getContent(module)?.problem === undefined;
     return entry?.source === source && isUsable ? entry : undefined;
   }

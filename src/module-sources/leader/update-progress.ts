@@ -48,11 +48,8 @@ export function describeRollback(
 }
 
 /** Describes why helm has rolled back the update of a module that is in use; undefined if it has not. */
-export function findRollbackReason(
-  { options, lockedModules }: SourcesContext,
-  module: string,
-): string | undefined {
-  const entry = lockedModules.entries.get(module);
+export function findRollbackReason({ options, lock }: SourcesContext, module: string): string | undefined {
+  const entry = lock.entries.get(module);
   const view = options.state.view.modules.get(module);
   return entry && describeRollback(entry, view, () => options.releases.observed.getArtifactDigest(module));
 }
@@ -88,9 +85,9 @@ export class UpdateObserver {
   /** Searches the state, after it has changed, for rollbacks by helm, content that has become good, and new approvals. */
   review(): void {
     this.#reviewApprovals();
-    const { lockedModules, options } = this.#context;
+    const { lock, options } = this.#context;
     const { explain, clock } = options;
-    for (const [name, entry] of lockedModules.entries) {
+    for (const [name, entry] of lock.entries) {
       this.#reportRollbackOnce(name, entry);
       if (entry.isNew !== true || this.#recording.has(name)) continue;
       if (!hasBecomeGood(entry, explain().module(name), clock.now())) continue;
@@ -111,16 +108,16 @@ export class UpdateObserver {
 
   /** Marks the content of an entry good, so that updates of other modules may begin. */
   async #markGood(name: string, { digest }: LockEntry): Promise<void> {
-    const { lockedModules } = this.#context;
+    const { lock, lockedModules } = this.#context;
     try {
       await this.#context.commit(async () => {
-        const entry = lockedModules.entries.get(name);
+        const entry = lock.entries.get(name);
         if (entry?.digest === digest) await lockedModules.writeEntry(name, buildGoodEntry(entry));
       });
     } finally {
       this.#recording.delete(name);
     }
-    const source = lockedModules.entries.get(name)?.source;
+    const source = lock.entries.get(name)?.source;
     if (source !== undefined) this.#ports.triggerCheck(source);
   }
 

@@ -61,7 +61,7 @@ async function problemOf(
   state.inputs.recordConfig(seen, { kind: "config" });
   const context = {
     blobStore: { scratchDir: tempDir() },
-    lockedModules: { entries: new Map() },
+    lock: { entries: new Map() },
     options: {
       state,
       configMap: "cm",

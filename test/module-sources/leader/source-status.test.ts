@@ -40,8 +40,8 @@ function statusWith({ request, locked, findings, isMissing = false }: Given) {
     modules,
   };
   const object = { metadata: { name: "s", generation: 3 }, spec: {} } as unknown as IModuleSource;
+  const lock = { entries: new Map(locked === undefined ? [] : [["web", locked]]) };
   const lockedModules = {
-    entries: new Map(locked === undefined ? [] : [["web", locked]]),
     getContent: () =>
       locked && { digest: locked.digest, ...(isMissing ? MISSING : { dir: "/d", problem: undefined }) },
   };
@@ -57,6 +57,7 @@ function statusWith({ request, locked, findings, isMissing = false }: Given) {
   const source = { name: "s", object, spec, problem: undefined };
   const status = buildStatus({
     source,
+    lock,
     lockedModules,
     findings: { ...nothing, ...findings },
     now: NOW,

@@ -77,10 +77,8 @@ describe("the state and the series", () => {
     const options = { state, metrics, clock, namespace: "ops" } as unknown as SourcesContext["options"];
     let problem: object | undefined;
     const content = () => ({ problem });
-    const stock = {
-      entries: new Map([["web", LOCKED]]),
-      getContent: content,
-    } as unknown as SourcesContext["lockedModules"];
+    const lock = { entries: new Map([["web", LOCKED]]) } as unknown as SourcesContext["lock"];
+    const lockedModules = { getContent: content } as unknown as SourcesContext["lockedModules"];
     const breaks = (): void => void (problem = {});
     const series = async (): Promise<string[]> =>
       (await metrics.renderText())
@@ -91,7 +89,7 @@ describe("the state and the series", () => {
       state,
       series,
       breaks,
-      waiting: new PendingUpdateRecorder({ options, lockedModules: stock }),
+      waiting: new PendingUpdateRecorder({ options, lock, lockedModules }),
     };
   }
 

@@ -82,7 +82,7 @@ it("an approval triggers one check, and another one after it was withdrawn", () 
         ["db", { source: "t" }],
       ]),
     },
-    lockedModules: { entries: new Map() },
+    lock: { entries: new Map() },
     options: {
       clock: systemClock,
       state: { module: (name: string) => (name === "web" ? { confirmedUpdate } : undefined) },
