@@ -4,7 +4,7 @@
  */
 
 import { create, get, getMetadata, ignoreNotFound, isAlreadyExists, listMetadata } from "../../kube/index.ts";
-import { mergePatch, ObjectStore, remove, replace, SECRETS } from "../../kube/index.ts";
+import { mergePatch, remove, replace, SECRETS } from "../../kube/index.ts";
 import type { Secret, WatchedObject } from "../../kube/index.ts";
 import type { JsonObject } from "../../model/index.ts";
 import { UnseenError } from "../binary/helm-errors.ts";
@@ -325,13 +325,12 @@ export class ReleaseStore {
     target: SecretTarget,
     request: () => Promise<WatchedObject | undefined>,
   ): Promise<ReleaseMeta | undefined> {
-    // Nobody reads the revisions of a namespace that is not watched, so the answer goes into a store of its own.
-    const revisions =
-      this.#watches.getRevisions(target.namespace) ??
-      new ObjectStore<ReleaseMeta>({ toStored: parseReleaseMeta });
-    return revisions.fetchObject(secretKey(target), async () => {
+    const read = async (): Promise<ReleaseMeta | undefined> => {
       const answer = await request();
       return answer && parseReleaseMeta(answer);
-    });
+    };
+    // Nobody reads the revisions of a namespace that is not watched.
+    const revisions = this.#watches.getRevisions(target.namespace);
+    return revisions === undefined ? read() : revisions.fetchObject(secretKey(target), read);
   }
 }

@@ -79,10 +79,9 @@ export class Reflector {
   readonly #tools: ReflectorTools & { readonly signal: AbortSignal };
   readonly #handler: ReflectorHandler;
   readonly #abortController = new AbortController();
-  /** The watch continues after this version; undefined = a list is needed. */
-  #resumeVersion: string | undefined;
-  /** The newest version that the watch has seen, also while a list is needed. */
-  #newestWatchVersion = "";
+  /** The newest version that the watch has seen: it continues after this version, unless it has to list. */
+  #version = "";
+  #mustList = true;
   /** Set after a failure, during which the server's etcd may have been restored. */
   #mustCheckForRestore = false;
   #consecutiveFailures = 0;
@@ -105,8 +104,8 @@ export class Reflector {
       try {
         if (this.#mustCheckForRestore) await this.#checkForRestore();
         if (this.#tools.clock.monotonic() >= this.#compareAt) await this.#compareWithServer();
-        this.#resumeVersion ??= await this.#listAll();
-        this.#newestWatchVersion = this.#resumeVersion;
+        if (this.#mustList) this.#version = await this.#listAll();
+        this.#mustList = false;
         await this.#watch();
       } catch (error) {
         if (!signal.aborted) await this.#recover(error);
@@ -126,8 +125,8 @@ export class Reflector {
     const serverVersion = await requestNewestVersion(this.#spec, this.#tools);
     this.#mustCheckForRestore = false;
     if (!wasEtcdRestored(knownVersion, serverVersion)) return;
-    this.#resumeVersion = undefined;
-    this.#newestWatchVersion = serverVersion;
+    this.#mustList = true;
+    this.#version = serverVersion;
     this.#handler.onEtcdRestored();
   }
 
@@ -136,8 +135,8 @@ export class Reflector {
    * lists everything again. A list that fails, such as for a version that has expired, shows nothing; the next one is due later.
    */
   async #compareWithServer(): Promise<void> {
-    const resourceVersion = this.#resumeVersion;
-    if (resourceVersion === undefined || resourceVersion === "") return;
+    const resourceVersion = this.#version;
+    if (this.#mustList || resourceVersion === "") return;
     this.#scheduleCompare();
     let listedCount = 0;
     let equalCount = 0;
@@ -153,7 +152,7 @@ export class Reflector {
     if (equalCount === listedCount && equalCount === this.#handler.countKnown())
       return this.#handler.onCompared(resourceVersion);
     this.#handler.onEventsLost();
-    this.#resumeVersion = undefined;
+    this.#mustList = true;
   }
 
   #scheduleCompare(): void {
@@ -163,7 +162,7 @@ export class Reflector {
 
   /** The newest version of the watch and of its consumers: answers to requests may be far ahead of a watch that fails. */
   #getNewestKnownVersion(): string {
-    return findNewestVersion([this.#newestWatchVersion, this.#handler.getNewestVersion()]);
+    return findNewestVersion([this.#version, this.#handler.getNewestVersion()]);
   }
 
   /** Delivers a complete list and returns its version. */
@@ -194,7 +193,7 @@ export class Reflector {
       ...toSelectorQuery(this.#spec),
       watch: true,
       allowWatchBookmarks: true,
-      resourceVersion: this.#resumeVersion,
+      resourceVersion: this.#version,
       timeoutSeconds: this.#chooseWatchSeconds(),
     };
     const path = pathOf(this.#spec.resource, this.#spec);
@@ -244,9 +243,7 @@ export class Reflector {
   #advanceVersion(object: unknown): void {
     const meta = isJsonObject(object) ? object["metadata"] : undefined;
     const version = isJsonObject(meta) ? meta["resourceVersion"] : undefined;
-    if (typeof version !== "string" || version === "") return;
-    this.#resumeVersion = version;
-    this.#newestWatchVersion = version;
+    if (typeof version === "string" && version !== "") this.#version = version;
   }
 
   /** The watch works: the next failure counts as the first one, so its retry delay is short, and the end of an error is reported. */
@@ -267,7 +264,7 @@ export class Reflector {
     const remedy = classifyError(error);
     this.#handler.onFailure(error);
     this.#consecutiveFailures += 1;
-    if (remedy.kind === "expired") this.#resumeVersion = undefined;
+    if (remedy.kind === "expired") this.#mustList = true;
     else this.#mustCheckForRestore = this.#getNewestKnownVersion() !== "";
     // A single lost connection or expired version is normal.
     const isAnswer = error instanceof ApiError || error instanceof OversizeError;

@@ -176,16 +176,20 @@ export class ObjectStore<T extends Versioned> {
     const key = objectKey(object);
     const { resourceVersion = "" } = object.metadata;
     const before = this.#objects.get(key);
+    let answerVersion = this.#answered.get(key)?.version ?? "";
+    const isKnown = before !== undefined && !isNewer(resourceVersion, before.resourceVersion);
+    if (isKnown && !isOlder(resourceVersion, answerVersion)) {
+      this.#answered.delete(key);
+      return;
+    }
     const value = this.#toStored(object, before);
-    const isMissing = before === undefined && value !== undefined;
-    const answerVersion =
-      this.#answered.get(key)?.version ?? (isMissing ? this.#findListVersion(this.#groupOf(value)) : "");
+    const mayBeUnlisted = before === undefined && value !== undefined && answerVersion === "";
+    if (mayBeUnlisted) answerVersion = this.#findListVersion(this.#groupOf(value));
     if (isOlder(resourceVersion, answerVersion)) {
       this.#answered.set(key, { version: answerVersion, watched: value });
       return;
     }
     this.#answered.delete(key);
-    if (before !== undefined && !isNewer(resourceVersion, before.resourceVersion)) return;
     this.#changeObject(key, value, onChange);
   }
 
