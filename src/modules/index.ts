@@ -19,6 +19,7 @@ export { readTree } from "./read/read-tree.ts";
 export {
   CONTENT_LIMITS,
   digestContent,
+  digestFile,
   hashModuleFiles,
   listEntries,
   type ContentDigests,

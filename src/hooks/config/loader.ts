@@ -3,13 +3,12 @@
  * it is a batch file), or the errors in its configuration, or the failure of the query.
  */
 
-import { statSync } from "node:fs";
-
 import PQueue from "p-queue";
 
-import { attempt, hashFiles, oneLine, readRegularFile, sleep, systemClock } from "../../lib/index.ts";
+import { attempt, oneLine, sleep, systemClock } from "../../lib/index.ts";
 import { type Clock } from "../../lib/index.ts";
 import { ModuleQueues, type Hook, type HookFile, type Problem } from "../../model/index.ts";
+import { digestFile } from "../../modules/index.ts";
 import type { ModuleActor } from "../actor.ts";
 import { confineQueues } from "./confine-queues.ts";
 import { queryConfig, SLOW_MS, type HookQueryOptions, type ConfigAnswer } from "./query-config.ts";
@@ -27,8 +26,6 @@ export type LoadedHooks =
   | { readonly problem: Problem };
 
 const AT_ONCE = 4;
-/** Larger files are compared by signature instead of content. */
-const MAX_READ_BYTES = 1024 * 1024;
 /** Interval of queries to a file that hangs, so that it delays at most one converge in this time. */
 const RETRY_HANGING_MS = 10 * 60_000;
 
@@ -85,7 +82,7 @@ export class HookLoader {
     const key = `${module ?? "global"}:${file.name} ${file.path} ${hasAccount}`;
     const cached = this.#findCached(key, clock);
     if (cached?.signature === signature) return cached;
-    const content = contentDigest(file);
+    const content = digestFile(file);
     if (cached?.content === content) {
       this.#cache.set(key, { ...cached, signature });
       return cached;
@@ -146,15 +143,6 @@ export class HookLoader {
 function getAnswerLifetimeMs(answer: ConfigAnswer): number {
   if ("hooks" in answer) return Infinity;
   return "failure" in answer && answer.timedOut === true ? RETRY_HANGING_MS : 0;
-}
-
-/** Digest of mode and content of a file; its signature if the file is large or cannot be read. */
-function contentDigest({ path, signature }: HookFile): string {
-  const hash = (): string | undefined => {
-    const { size, mode } = statSync(path);
-    return size > MAX_READ_BYTES ? undefined : hashFiles([[String(mode), readRegularFile(path)]]);
-  };
-  return attempt(hash) ?? signature;
 }
 
 /**

@@ -6,7 +6,7 @@
 import { readdirSync, type Dirent, type Stats } from "node:fs";
 import { join } from "node:path";
 
-import { attempt, FilesHash, readRegularFile, WorkSlices } from "../../lib/index.ts";
+import { attempt, FilesHash, hashFiles, readRegularFile, WorkSlices } from "../../lib/index.ts";
 import type { Module } from "../../model/index.ts";
 import { ADDON_FILE, MODULE_FILE } from "../chart/addon-file.ts";
 import { readHelmIgnore } from "../chart/chart-files.ts";
@@ -97,7 +97,7 @@ const MODULE_PARTS: ReadonlySet<string | undefined> = new Set([
 const isPartOfChart = (rel: string): boolean => rel !== "" && !MODULE_PARTS.has(topSegment(rel));
 /** Temporary files of editors (`x~`; `#x#` of emacs; `4913`, with which vim tests a directory), and hidden files except `.helmignore`. */
 const TEMPORARY_NAME = /~$|^#.*#$|^4913$|^\.(?!helmignore$)/;
-/** Of a larger file only times, size and inode count. */
+/** Of a larger file only the signature counts: times, size and inode. */
 const MAX_READ_BYTES = 1024 * 1024;
 
 /** A file below a directory; `rel` is the path in the directory. */
@@ -169,19 +169,31 @@ function toContentFile(path: string, rel: string, stats: Stats): ContentFile {
   return stats.isFile() ? file : { ...file, signature: "special" };
 }
 
-/**
- * Reads the contents of files. The key contains the mode, too. The signature replaces the content of a file that is too large, lies beyond
- * the first `mostBytes`, or cannot be read.
- */
+/** Reads the contents of files. The key contains the mode, too. */
 function* readContents(
   files: readonly ContentFile[],
   mostBytes: number,
 ): Generator<readonly [rel: string, key: string, bytes: Uint8Array]> {
   let bytesLeft = mostBytes;
-  for (const { rel, path, mode, size, signature } of files) {
-    const isRead = size <= MAX_READ_BYTES && size <= bytesLeft;
-    if (isRead) bytesLeft -= size;
-    const bytes = isRead ? attempt(() => readRegularFile(path, MAX_READ_BYTES)) : undefined;
-    yield [rel, `${rel}\0${mode}`, bytes ?? Buffer.from(signature)];
+  for (const file of files) {
+    const bytes = readOrSign(file, bytesLeft);
+    bytesLeft -= bytes.length;
+    yield [file.rel, `${file.rel}\0${file.mode}`, bytes];
   }
+}
+
+/** The content of a file, or its signature if the file is too large, larger than `bytesLeft`, or cannot be read. */
+function readOrSign(
+  { path, size, signature }: Pick<ContentFile, "path" | "size" | "signature">,
+  bytesLeft: number,
+): Uint8Array {
+  const isRead = size <= Math.min(MAX_READ_BYTES, bytesLeft);
+  const bytes = isRead ? attempt(() => readRegularFile(path, MAX_READ_BYTES)) : undefined;
+  return bytes ?? Buffer.from(signature);
+}
+
+/** Digest of the mode and the content of one file. */
+export function digestFile({ path, signature }: Pick<FoundFile, "path" | "signature">): string {
+  const { mode = 0, size = Infinity } = attempt(() => stat(path)) ?? {};
+  return hashFiles([[String(mode), readOrSign({ path, size, signature }, Infinity)]]);
 }
