@@ -12,7 +12,7 @@ import { requireAdoptableRelease } from "./release/adoption.ts";
 import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
 import { differsOnlyByDownApis, isIncomplete } from "./down-apis.ts";
 import type { RenderedChart } from "./manifest/manifest.ts";
-import { isPendingStatus, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
+import { isPending, RELEASE_LABELS, type ReleaseMeta } from "./release/revisions.ts";
 import { hasSameManifest, renderChart } from "./rendering.ts";
 import {
   findRejectionByUser,
@@ -155,7 +155,7 @@ export function decide(input: DecisionInput): ReleaseDecision {
   if (release === undefined) return { act: "install", why: "there is no release" };
   const { status, labels } = release;
   if (status === "uninstalled") return { act: "install", why: "the release was uninstalled" };
-  if (isPendingStatus(status)) return { act: "recover", why: `the release is ${status}` };
+  if (isPending(release)) return { act: "recover", why: `the release is ${status}` };
   const { rejection } = input;
   if (rejection !== undefined)
     return {

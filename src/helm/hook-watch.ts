@@ -9,7 +9,7 @@ import { Loop } from "../runtime/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import { buildDeletedObjectError, isHookMissing } from "./objects/hook-objects.ts";
 import type { HookRecord } from "./release/record.ts";
-import { isPendingStatus } from "./release/revisions.ts";
+import { isPending } from "./release/revisions.ts";
 import type { HelmHook, OnWait, Reconciler } from "./types.ts";
 
 /** A run of helm that is watched. */
@@ -147,7 +147,7 @@ class HookWatch {
     const meta = store.get(this.#run.release);
     if (meta === undefined) return undefined;
     // Kept for the time after helm: a failed release has the status `failed`, whatever the operation.
-    if (isPendingStatus(meta.status)) this.#status = meta.status;
+    if (isPending(meta)) this.#status = meta.status;
     if (this.#status === undefined) return undefined;
     const { hooks } = await store.readRecord(meta, signal);
     // The record also has hooks of earlier operations on this revision.

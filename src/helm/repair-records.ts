@@ -12,7 +12,7 @@ import { RecordedObjects } from "./objects/recorded-objects.ts";
 import { MAX_LOGGED_OBJECTS } from "./objects/takeover.ts";
 import {
   findComparedRevisions,
-  isPendingStatus,
+  isPending,
   releaseSecretName,
   type ReleaseMeta,
 } from "./release/revisions.ts";
@@ -121,7 +121,7 @@ export async function recoverPendingRelease({
   const { module, signal } = request;
   await helm.endOrphanedProcesses(signal, module.name);
   const release = await store.refresh(module.name, signal);
-  if (release === undefined || !isPendingStatus(release.status)) return release;
+  if (release === undefined || !isPending(release)) return release;
   logger.warn("Recovering an unfinished release", { release: module.name, status: release.status });
   await store.markFailed(release, `${release.status} was interrupted`, signal);
   return store.get(module.name);

@@ -13,7 +13,7 @@ import { oneLine, mapInParallel } from "../../lib/index.ts";
 import { createNamespaceAdder } from "../manifest/edit-manifest.ts";
 import { parseDocuments, listObjectRefs } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS, claimObject, isSameOwner, readLiveObjects } from "../objects/live-objects.ts";
-import { findComparedRevisions, isPendingStatus, type ReleaseMeta } from "./revisions.ts";
+import { findComparedRevisions, isPending, type ReleaseMeta } from "./revisions.ts";
 
 /** A release that has to be in `tools.namespace`, the namespace of its module. */
 interface Relocation {
@@ -152,8 +152,7 @@ async function moveRelease(tools: Reconciler, move: Move): Promise<void> {
   await Promise.all([store.waitUntilListed(from), store.waitUntilListed(to)]);
   const refresh = () => Promise.all([from, to].map((each) => store.refreshIn(each, release, signal)));
   await refresh();
-  const isPending = isPendingStatus(store.revisionsIn(from, release)[0]?.status ?? "");
-  if (isPending) {
+  if (isPending(store.revisionsIn(from, release)[0])) {
     // A helm that still works would write to the old records.
     await helm.endOrphanedProcesses(signal, release);
     await refresh();

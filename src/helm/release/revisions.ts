@@ -83,8 +83,9 @@ export function readArtifactDigest({ labels }: Pick<ReleaseMeta, "labels">): str
   return DIGEST_PREFIX + Buffer.from(label.slice(LABEL_PREFIX.length), "base64url").toString("hex");
 }
 
-/** Whether a release with this status is pending: helm is working on it, or was killed while it did. */
-export function isPendingStatus(status: string): boolean {
+/** Whether a release is pending, by its newest revision: helm is working on it, or was killed while it did. */
+export function isPending(newest: Pick<ReleaseMeta, "status"> | undefined): boolean {
+  const status = newest?.status ?? "";
   return status.startsWith("pending-") || status === "uninstalling";
 }
 

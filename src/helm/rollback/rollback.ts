@@ -17,7 +17,8 @@ import { summarize, type ReleaseRecord } from "../release/record.ts";
 import type { ReleaseStore } from "../release/release-store.ts";
 import {
   findComparedRevisions,
-  isPendingStatus,
+  isInstalled,
+  isPending,
   RELEASE_LABELS,
   type ReleaseMeta,
 } from "../release/revisions.ts";
@@ -56,7 +57,7 @@ export function getNextUpgradeOptions({ tools, request, policy }: Reconciliation
   const revisions = tools.store.revisions(request.module.name);
   const [newest] = revisions;
   // An installation has no labels to reset and no good revision to keep.
-  if (newest === undefined || newest.status === "uninstalled") return { labels: {}, historyMax: undefined };
+  if (!isInstalled(newest)) return { labels: {}, historyMax: undefined };
   // A run that a user requests starts to count again.
   const isCounted = policy !== undefined && request.isRequested !== true;
   const tries = isCounted ? countFailedTries(revisions, policy.userInputsDigest) : 0;
@@ -239,7 +240,7 @@ export async function rollBackByHand(
   const { store, managedBy } = tools;
   const { module, signal } = request;
   await store.refresh(module.name, signal);
-  if (isPendingStatus(store.get(module.name)?.status ?? "")) await recoverPendingRelease(reconciliation);
+  if (isPending(store.get(module.name))) await recoverPendingRelease(reconciliation);
   const goodRevision = findRollbackTarget(store.revisions(module.name), wanted);
   // The user may want a revision that was rejected before.
   const withoutRejection = {
