@@ -12,9 +12,12 @@ import { compileCel } from "../../src/lib/expressions/cel.ts";
 import { isInRange, isRange } from "../../src/lib/expressions/versions.ts";
 import { parseJson, parseYaml, splitJsonValues, toYaml } from "../../src/lib/index.ts";
 import { parseHookEvents, manifestChecksum, parseDocuments } from "../../src/helm/manifest/manifest.ts";
-import { findApplyWarnings } from "../../src/helm/manifest/apply-warnings.ts";
-import { findFloatWarnings } from "../../src/helm/manifest/float-warnings.ts";
-import { findManifestProblems, findManifestWarnings } from "../../src/helm/manifest/manifest-problems.ts";
+import { findManifestProblems } from "../../src/helm/manifest/manifest-problems.ts";
+import {
+  findApplyWarnings,
+  findFloatWarnings,
+  findWebhookWarnings,
+} from "../../src/helm/manifest/manifest-warnings.ts";
 import { scanTemplates } from "../../src/helm/chart/template-scan.ts";
 import { parseActions } from "../../src/helm/chart/template-tokens.ts";
 import { OutputError } from "../../src/hooks/index.ts";
@@ -191,7 +194,7 @@ const modules: readonly Face[] = [
     kind: "helm-manifest",
     feed: (input) => {
       const documents = parseDocuments(input.toString());
-      for (const find of [findManifestProblems, findManifestWarnings, findApplyWarnings, findFloatWarnings])
+      for (const find of [findManifestProblems, findWebhookWarnings, findApplyWarnings, findFloatWarnings])
         find(documents);
       manifestChecksum(documents);
       for (const each of documents) parseHookEvents(each);

@@ -1,9 +1,9 @@
-/** Finds what every API server refuses in the documents of a manifest, and webhooks that can lock the operator out. */
+/** Finds what every API server refuses in the documents of a manifest. */
 
 import { isJsonObject, objectOf, objectsIn, asString, valueAt } from "../../model/index.ts";
 import type { Json, JsonObject } from "../../model/index.ts";
 import { findOwnCrd } from "../crds/read-crds.ts";
-import { expandLists, listManifestObjects } from "./manifest.ts";
+import { expandLists } from "./manifest.ts";
 
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
@@ -53,7 +53,7 @@ export function nameForLint(object: JsonObject): string {
   return `${textOrNone(object["kind"])} ${where}${textOrNone(name)}`;
 }
 
-function textOrNone(value: Json | undefined): string {
+export function textOrNone(value: Json | undefined): string {
   return asString(value) ?? "(none)";
 }
 
@@ -121,62 +121,4 @@ function isDnsSubdomain(name: string): boolean {
 function formatValue(value: Json | undefined): string {
   const displayed = typeof value === "string" ? value : (JSON.stringify(value) ?? "");
   return displayed.length > 80 ? `${displayed.slice(0, 80)}…` : displayed;
-}
-
-const WEBHOOK_KINDS = new Set(["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]);
-
-/** What must not depend on the server of a webhook, and why. */
-const VITAL_RESOURCES = [
-  {
-    group: "coordination.k8s.io",
-    resource: "leases",
-    operations: ["CREATE", "UPDATE"],
-    effect: "fails closed for Leases of all namespaces, also of the operator and of Kubernetes",
-  },
-  {
-    group: "",
-    resource: "pods",
-    operations: ["CREATE"],
-    effect: "fails closed for Pods of all namespaces, also of its own server",
-  },
-];
-
-type VitalResource = (typeof VITAL_RESOURCES)[number];
-
-/**
- * Finds webhooks that fail closed and cover the Leases or Pods of all namespaces: if their server is down, the operator cannot renew its own
- * Lease, and ends, or the Pods of the server cannot start. Returns a sentence for each.
- */
-export function findManifestWarnings(documents: readonly Json[]): string[] {
-  return listManifestObjects(documents)
-    .filter(({ kind }) => WEBHOOK_KINDS.has(textOrNone(kind)))
-    .flatMap((configuration) =>
-      objectsIn(configuration["webhooks"]).flatMap((webhook) =>
-        VITAL_RESOURCES.filter((vital) => coversAll(webhook, vital)).map(
-          ({ effect }) => `${nameForLint(configuration)}: webhook ${textOrNone(webhook["name"])} ${effect}`,
-        ),
-      ),
-    );
-}
-
-const SELECTORS = ["namespaceSelector", "objectSelector"];
-
-/** Whether a webhook refuses to write objects of a resource while its server is down, wherever they are. */
-function coversAll(webhook: JsonObject, { group, resource, operations }: VitalResource): boolean {
-  const isSelective =
-    SELECTORS.some((key) => Object.keys(objectOf(webhook[key])).length > 0) ||
-    objectsIn(webhook["matchConditions"]).length > 0;
-  if (webhook["failurePolicy"] === "Ignore" || isSelective) return false;
-  return objectsIn(webhook["rules"]).some(
-    (rule) =>
-      names(rule["apiGroups"], group, "*") &&
-      names(rule["resources"], resource, "*", "*/*") &&
-      names(rule["operations"], ...operations, "*") &&
-      rule["scope"] !== "Cluster",
-  );
-}
-
-/** Whether a list contains one of these texts. */
-function names(list: Json | undefined, ...texts: readonly string[]): boolean {
-  return Array.isArray(list) && list.some((each) => texts.includes(asString(each) ?? ""));
 }

@@ -7,9 +7,8 @@ import { readRegularFile } from "../../lib/index.ts";
 import type { Module, Problem } from "../../model/index.ts";
 import { findChartFiles } from "../chart/chart.ts";
 import type { FileFindings } from "../chart/file-problems.ts";
-import { findApplyWarnings } from "./apply-warnings.ts";
-import { findFloatWarnings } from "./float-warnings.ts";
-import { findManifestProblems, findManifestWarnings } from "./manifest-problems.ts";
+import { findManifestProblems } from "./manifest-problems.ts";
+import { findApplyWarnings, findFloatWarnings, findWebhookWarnings } from "./manifest-warnings.ts";
 import { parseDocuments } from "./manifest.ts";
 
 /** Finds what the API server refuses or helm cannot store, and warns of what the author of the chart hardly means. */
@@ -27,7 +26,7 @@ export function findRenderedProblems(module: Module, manifest: string): FileFind
     ],
     warnings: [
       ...toProblems(
-        findManifestWarnings(documents),
+        findWebhookWarnings(documents),
         "name the resources that it needs, add a namespaceSelector, or set failurePolicy: Ignore",
       ),
       ...toProblems(rendered(unappliable), "correct the chart, or set helm: {apply: client} in addon.yaml"),
