@@ -17,8 +17,8 @@ import { markIncompleteRevision, requireNoEffectOfDownApis } from "./down-apis.t
 import { withHookWatch } from "./hook-watch.ts";
 import { listContent, parseDocuments } from "./manifest/manifest.ts";
 import type { ManifestContent, ObjectRef, RenderedChart } from "./manifest/manifest.ts";
-import { explainHookFailure, refuseHookReplacements, type HookRun } from "./objects/hook-objects.ts";
-import { explainImmutableFields } from "./objects/immutable-fields.ts";
+import { explainFailure } from "./objects/explain-failure.ts";
+import { refuseHookReplacements, type HookRun } from "./objects/hook-objects.ts";
 import { adoptExistingObjects } from "./objects/takeover.ts";
 import { restoreObjects } from "./objects/restore-objects.ts";
 import { handleFormerObjects } from "./objects/former-objects.ts";
@@ -218,12 +218,7 @@ async function installOrUpgrade(
       const listWanted = async () => (rendering ?? (await readContent())).objects;
       const isRepaired = await repairRecords(reconciliation, error, listWanted);
       if (isRepaired) continue;
-      const explained = await explainHookFailure(tools, error, {
-        run: { verb, hooks },
-        signal: request.signal,
-      });
-      if (!(explained instanceof HelmError)) throw explained;
-      throw await explainImmutableFields(explained, tools.namespace, listWanted);
+      throw await explainFailure(tools, error, { run: { verb, hooks }, listWanted, signal: request.signal });
     }
   }
 }

@@ -6,8 +6,7 @@
 
 import { apiGroupOf, ignoreNotFound, remove } from "../../kube/index.ts";
 import { listNames, sleep } from "../../lib/index.ts";
-import { BrokenRecordError, HookObjectError, type HelmError } from "../binary/helm-errors.ts";
-import { HELM_MESSAGES } from "../binary/helm-messages.ts";
+import { BrokenRecordError, HookObjectError } from "../binary/helm-errors.ts";
 import type { Reconciler } from "../types.ts";
 import {
   parseDocuments,
@@ -20,7 +19,7 @@ import {
 } from "../manifest/manifest.ts";
 import type { HookRecord, ReleaseRecord } from "../release/record.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
-import { claimObject, readLiveObject, readLiveObjects, type LiveObject, type Owner } from "./live-objects.ts";
+import { claimObject, readLiveObjects, type LiveObject, type Owner } from "./live-objects.ts";
 import {
   isYieldingOwner,
   MAX_LOGGED_OBJECTS,
@@ -64,7 +63,7 @@ export async function refuseHookReplacements(
 }
 
 /** The hooks that helm runs. */
-function listRunHooks({ verb, hooks }: HookRun): HookObject[] {
+export function listRunHooks({ verb, hooks }: HookRun): HookObject[] {
   return hooks.filter(({ events }) => events.includes(`pre-${verb}`) || events.includes(`post-${verb}`));
 }
 
@@ -107,28 +106,6 @@ function buildTerminatingError(objects: readonly LiveObject[]): HookObjectError 
   );
   return new HookObjectError(
     `hooks of the chart (helm.sh/hook) replace objects that are being deleted, but that their finalizers keep: ${listNames(names, MAX_LOGGED_OBJECTS)}; let the owner of the finalizer remove it, or remove it from metadata.finalizers`,
-  );
-}
-
-/**
- * Converts an error of helm that waited for the object of a hook, which was deleted before helm saw how it ended. Returns any other
- * error unchanged.
- */
-export async function explainHookFailure(
-  tools: Reconciler,
-  failure: HelmError,
-  { run, signal }: { readonly run: HookRun; readonly signal: AbortSignal },
-): Promise<Error> {
-  const [, kind, namespace, name] = HELM_MESSAGES.hookNotReady.exec(failure.result.stderr) ?? [];
-  const hook = listRunHooks(run).find(
-    ({ ref }) => ref.kind === kind && ref.name === name && (ref.namespace ?? tools.namespace) === namespace,
-  );
-  // helm itself may have deleted the object after a failure.
-  if (hook === undefined || hook.deletePolicies.includes("hook-failed") || signal.aborted) return failure;
-  const live = await readLiveObject(tools, hook.ref, signal).catch(() => "unknown");
-  if (live !== undefined) return failure;
-  return buildDeletedObjectError(
-    `${failure.message}; the object was deleted before helm saw that it completed`,
   );
 }
 

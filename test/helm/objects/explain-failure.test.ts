@@ -1,12 +1,21 @@
 import { expect, it } from "vitest";
 
 import { HelmError } from "../../../src/helm/binary/helm-errors.ts";
-import { explainImmutableFields } from "../../../src/helm/objects/immutable-fields.ts";
+import { explainFailure } from "../../../src/helm/objects/explain-failure.ts";
+import type { Reconciler } from "../../../src/helm/types.ts";
 
 async function explain(stderr: string): Promise<string> {
   const result = { outcome: "failed", message: "refused", stdout: "", stderr } as HelmError["result"];
   const wanted = [{ apiVersion: "v1", kind: "Secret", name: "db", namespace: "other" }];
-  const failure = await explainImmutableFields(new HelmError("upgrade web", result), "ns", () => wanted);
+  const failure = await explainFailure(
+    { namespace: "ns" } as Reconciler,
+    new HelmError("upgrade web", result),
+    {
+      run: { verb: "upgrade", hooks: [] },
+      listWanted: () => wanted,
+      signal: new AbortController().signal,
+    },
+  );
   return failure.message;
 }
 

@@ -1,8 +1,53 @@
-/** Explains how to apply a change that the API server refuses, because fields of an object cannot change. */
+/** Explains failures of helm whose remedy its message does not name: objects of hooks that were deleted, and fields that cannot change. */
 
 import type { HelmError } from "../binary/helm-errors.ts";
 import { HELM_MESSAGES, listInvalidObjects } from "../binary/helm-messages.ts";
 import type { ObjectRef } from "../manifest/manifest.ts";
+import type { Reconciler } from "../types.ts";
+import { buildDeletedObjectError, listRunHooks, type HookRun } from "./hook-objects.ts";
+import { readLiveObject } from "./live-objects.ts";
+
+/** What helm was to do. */
+interface Attempt {
+  readonly run: HookRun;
+  /** Lists the objects that helm was to apply. */
+  readonly listWanted: () => Promise<readonly ObjectRef[]> | readonly ObjectRef[];
+  readonly signal: AbortSignal;
+}
+
+/** Adds the remedy to an error of helm, or converts it into a HookObjectError. Returns any other error unchanged. */
+export async function explainFailure(
+  tools: Reconciler,
+  failure: HelmError,
+  attempt: Attempt,
+): Promise<Error> {
+  const explained = await explainHookFailure(tools, failure, attempt);
+  return explained === failure
+    ? explainImmutableFields(failure, tools.namespace, attempt.listWanted)
+    : explained;
+}
+
+/**
+ * Converts an error of helm that waited for the object of a hook, which was deleted before helm saw how it ended. Returns any other
+ * error unchanged.
+ */
+async function explainHookFailure(
+  tools: Reconciler,
+  failure: HelmError,
+  { run, signal }: Attempt,
+): Promise<Error> {
+  const [, kind, namespace, name] = HELM_MESSAGES.hookNotReady.exec(failure.result.stderr) ?? [];
+  const hook = listRunHooks(run).find(
+    ({ ref }) => ref.kind === kind && ref.name === name && (ref.namespace ?? tools.namespace) === namespace,
+  );
+  // helm itself may have deleted the object after a failure.
+  if (hook === undefined || hook.deletePolicies.includes("hook-failed") || signal.aborted) return failure;
+  const live = await readLiveObject(tools, hook.ref, signal).catch(() => "unknown");
+  if (live !== undefined) return failure;
+  return buildDeletedObjectError(
+    `${failure.message}; the object was deleted before helm saw that it completed`,
+  );
+}
 
 /** How to delete objects of a kind without loss of data. `effect`: what people notice meanwhile. */
 interface Deletion {
@@ -36,10 +81,10 @@ const DELETIONS: Readonly<Record<string, Deletion>> = {
  * Adds to an error of helm how to apply changes of fields that cannot change. `listWanted` lists the objects that helm was to apply;
  * `namespace` is that of the release. Returns any other error unchanged.
  */
-export async function explainImmutableFields(
+async function explainImmutableFields(
   failure: HelmError,
   namespace: string,
-  listWanted: () => Promise<readonly ObjectRef[]> | readonly ObjectRef[],
+  listWanted: Attempt["listWanted"],
 ): Promise<HelmError> {
   const refused = listInvalidObjects(failure).find(({ text }) => HELM_MESSAGES.immutableField.test(text));
   if (refused === undefined) return failure;
