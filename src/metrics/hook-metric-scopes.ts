@@ -4,13 +4,16 @@
  */
 
 import type { MetricOperation } from "../hooks/index.ts";
+import type { Accounts } from "../kube/index.ts";
+import { attempt } from "../lib/index.ts";
+import type { State } from "../state/index.ts";
 import { HookMetrics, renderFamilies, type HookMetricOwner } from "./hook-metrics.ts";
+import { hasHook } from "./inventory.ts";
 
 interface ScopesOptions {
-  readonly prefix: string;
-  readonly hookExists: (owner: HookMetricOwner) => boolean;
-  /** Whether a module has an account. */
-  readonly hasAccount: (module: string) => boolean;
+  readonly metricsPrefix: string;
+  readonly state: Pick<State, "hooksOf">;
+  readonly accounts: Pick<Accounts, "getKnownAccount">;
 }
 
 /** The scope of global hooks and of modules without an account. No module has this name. */
@@ -30,12 +33,13 @@ export class HookMetricScopes {
 
   /** Applies all operations of one run of a hook, or none of them (throws HookMetricError). */
   apply(operations: readonly MetricOperation[], owner: HookMetricOwner): void {
-    const { prefix, hookExists, hasAccount } = this.#options;
+    const { metricsPrefix, state, accounts } = this.#options;
     const { module } = owner;
-    const scope = module !== undefined && hasAccount(module) ? module : SHARED;
+    const hasAccount = module !== undefined && attempt(() => accounts.getKnownAccount(module)) !== undefined;
+    const scope = hasAccount ? module : SHARED;
+    const maxSeries = hasAccount ? MAX_SERIES.ofModule : MAX_SERIES.shared;
     const metrics =
-      this.#scopes.get(scope) ??
-      new HookMetrics(prefix, hookExists, scope === SHARED ? MAX_SERIES.shared : MAX_SERIES.ofModule);
+      this.#scopes.get(scope) ?? new HookMetrics(metricsPrefix, (other) => hasHook(state, other), maxSeries);
     metrics.apply(operations, owner);
     this.#scopes.set(scope, metrics);
   }

@@ -23,7 +23,7 @@ const MODULE_COUNTERS = [
 ] as const;
 
 /** Whether this hook exists, enabled or not. */
-export function hasHook(state: HookOwners, { hook, module }: HookMetricOwner): boolean {
+export function hasHook(state: Pick<State, "hooksOf">, { hook, module }: HookMetricOwner): boolean {
   return state.hooksOf(module).some(({ name }) => name === hook);
 }
 

@@ -1,22 +1,15 @@
 /**
- * Builds the packages' objects of an operator and connects them by callbacks. `base` is what all packages share (settings, clock, log, API client);
- * the scope closes at the end what it gets; `state` records what is known; the engine adds the due tasks to the queues. After a pause without work,
- * the idle collector collects garbage and frees memory.
+ * Builds the packages' objects of an operator and connects them. `base` is what all packages share (settings, clock, log, API client); the
+ * scope closes at the end what it gets; `state` records what is known, and `report` says what happened; the engine adds the due tasks to the
+ * queues. After a pause without work, the idle collector collects garbage and frees memory.
  */
 
 import { KubeBindings, createSources } from "../bindings/index.ts";
 import type { Releases } from "../helm/index.ts";
 import { HookLoader, applyObjects, runEnabledScript, runHook } from "../hooks/index.ts";
 import { createPermissionCheck, Leadership, NAMESPACE_PERMISSIONS } from "../kube/index.ts";
-import { attempt, collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
-import {
-  countFailures,
-  countRequests,
-  hasHook,
-  HookMetricScopes,
-  Metrics,
-  Report,
-} from "../metrics/index.ts";
+import { collectGarbageWhenIdle, type Debounce, type Scope } from "../lib/index.ts";
+import { countFailures, countRequests, HookMetricScopes, Metrics, Report } from "../metrics/index.ts";
 import { camelCase, moduleOf, type Task } from "../model/index.ts";
 import { isConfirmedMissing, hashModuleFiles, resolveDirectories } from "../modules/index.ts";
 import { releaseFreeMemory } from "../process/index.ts";
@@ -81,7 +74,6 @@ export class Components {
     this.metrics = new Metrics(settings.metricsPrefix);
     countRequests(this.metrics, base);
     countFailures(this.metrics, base);
-    this.hookMetrics = this.#makeHookMetrics(base);
     const operator = { name: settings.configMap, namespace: base.namespace };
     this.state = new State({ ...settings, operator, moduleQueues, clock, secrets });
     // Called when the known secrets are collected again: the operator's own and those of values.
@@ -101,6 +93,7 @@ export class Components {
       listHookIssues: (module) => this.#listHookIssues(module),
     });
     this.#shared = { ...settings, ...base, state: this.state, report: this.report };
+    this.hookMetrics = new HookMetricScopes(this.#shared);
     // Both watch objects that modules name, and record what they observe in the state.
     scope.closeAtEnd(new RequiredObjects(this.#shared));
     scope.closeAtEnd(new ValuesSources(this.#shared));
@@ -162,15 +155,6 @@ export class Components {
         this.engine.check();
       },
       report: this.report,
-    });
-  }
-
-  #makeHookMetrics(base: Base): HookMetricScopes {
-    const { accounts } = base;
-    return new HookMetricScopes({
-      prefix: base.settings.metricsPrefix,
-      hookExists: (owner) => hasHook(this.state, owner),
-      hasAccount: (module) => attempt(() => accounts.getKnownAccount(module)) !== undefined,
     });
   }
 

@@ -1,15 +1,18 @@
 import { beforeEach, expect, test } from "vitest";
 
 import { HookMetricError, HookMetricScopes } from "../../src/metrics/index.ts";
+import type { Account, Hook } from "../../src/model/index.ts";
+
+const ACCOUNT: Account = { namespace: "teams", name: "deployer" };
 
 let deleted: string[];
 let metrics: HookMetricScopes;
 beforeEach(() => {
   deleted = [];
   metrics = new HookMetricScopes({
-    prefix: "p_",
-    hookExists: ({ module = "" }) => !deleted.includes(module),
-    hasAccount: (module) => module.startsWith("team"),
+    metricsPrefix: "p_",
+    state: { hooksOf: (module = "") => (deleted.includes(module) ? [] : [{ name: "a.sh" } as Hook]) },
+    accounts: { getKnownAccount: (module) => (module.startsWith("team") ? ACCOUNT : undefined) },
   });
 });
 
