@@ -77,7 +77,9 @@ test(
     }, "status tells what shop waits for");
     expect(globSync(join(home, ".cache/addon-operator/compiled/*")).length > 0).toBe(isBundle);
     const why = await kubectl(`addon why shop -n ${namespace}`);
-    expect(why.stdout).toContain("it requires nowhere, which does not exist");
+    expect(why.stdout).toMatch(
+      /^shop: Pending: waits for nowhere, which does not exist[^]*\nEnabled by the module's own values.yaml\n$/,
+    );
     expect(await kubectl(`addon list -n ${await freshNamespace("empty")}`)).toMatchObject({
       code: 1,
       stdout: "",
