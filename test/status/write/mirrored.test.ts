@@ -95,5 +95,6 @@ test("other words are no news by themselves, another count is", () => {
   const words = show(viewOf([three, moduleView("b")], found("is not Issued")));
   const fewer = show(viewOf([three], found("is not there")));
   expect(words.requires).not.toEqual(before.requires);
+  expect(words.reasons).not.toEqual(before.reasons);
   expect([differsInTextOnly(before, words), differsInTextOnly(before, fewer)]).toEqual([true, false]);
 });
