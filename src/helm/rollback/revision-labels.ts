@@ -73,7 +73,7 @@ export function findRejectionOfFailed(
  * Finds the rejected revision if it is still the last attempt to upgrade. Undefined if another upgrade followed. Skips revisions that
  * rollbacks created on top of it: helm copies the labels of the good revision to them, so they are good and have its inputs.
  */
-export function findRejectedRevision(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
+function findRejectedRevision(revisions: readonly ReleaseMeta[]): ReleaseMeta | undefined {
   const newestInputs = revisions[0]?.labels[RELEASE_LABELS.inputs];
   const isByRollback = (meta: ReleaseMeta): boolean =>
     !isRejectedRevision(meta) && isGood(meta) && meta.labels[RELEASE_LABELS.inputs] === newestInputs;
