@@ -175,6 +175,20 @@ describe("events", () => {
     });
   });
 
+  it("do not tell of an object that only the first try of the first list contained", async () => {
+    const { bindings, server, clock, serve, take } = bindingsLab();
+    const of = hookOf("h", [binding()]);
+    const ready = bindings.enable(of);
+    (await server.next()).send(list(10, [configMap("a", 1), configMap("b", 2)], "more")).end();
+    (await server.next()).fail(new ApiError({ status: 410, reason: "Expired", message: "old" }));
+    await clock.advance(0);
+    await serve(20, [configMap("b", 2)]);
+    await ready;
+    bindings.unlock(of);
+    expect(take()).toEqual([]);
+    expect(names(bindings.snapshots(of).byBindingName("maps"))).toEqual(["b"]);
+  });
+
   it("reach several hooks in alphabetical order through one watch", async () => {
     const { bindings, serve, take, server } = bindingsLab();
     const hooks = ["z", "a", "m"].map((name) => hookOf(name, [binding()]));

@@ -350,6 +350,31 @@ describe("a watch", () => {
     expect(one.take()).toBe(">a@15 =20");
   });
 
+  it("drops what a late consumer has not taken yet of a list from before a restore", async () => {
+    const { server, clock, hub, watch } = await started([configMap("c0", 5)]);
+    const gates: (() => void)[] = [];
+    const late = listener();
+    const onListed: WatchConsumer["onListed"] = (object) => {
+      void late.consumer.onListed(object);
+      return new Promise((resolve) => gates.push(resolve));
+    };
+    hub.subscribe(SPEC, { ...late.consumer, onListed, onEtcdRestored: () => void late.seen.push("<") });
+    const items = Array.from({ length: 70 }, (_, index) => configMap(`c${index}`, index + 100));
+    (await server.next()).send(list(300, items)).end();
+    await settle();
+    watch.send(added(configMap("d", 301)));
+    await settle();
+    watch.fail(new ConnectionError("ECONNREFUSED", "gone"));
+    await clock.advance(200);
+    (await server.next()).send(list(10, [])).end();
+    const relist = await server.next();
+    for (const open of gates.splice(0)) open();
+    await settle();
+    await clock.advance(0);
+    expect(late.seen.slice(-2)).toEqual(["+c63@163", "<"]);
+    relist.send(list(10, [configMap("c0", 5)])).end();
+  });
+
   it("starts the list over when the server forgot its second page, at last without pages", async () => {
     const { server, clock, hub } = lab();
     const one = listener();
