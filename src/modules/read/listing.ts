@@ -23,6 +23,8 @@ export interface Listing {
   readonly chart: ReadonlyMap<string, FoundFile>;
   /** Problems of entries that are of another kind than their name says, such as a directory `values.yaml`. Otherwise they would count as missing. */
   readonly misfits: readonly Problem[];
+  /** Links to nothing among the files of `crds/`. */
+  readonly danglingCrds: readonly string[];
   /** The parsed `addon.yaml`. Every listing reads it, because it names further files to list. */
   readonly addonFile: AddonFile;
   /** Of all listed files, and of the problems of others. */
@@ -44,9 +46,10 @@ export const GLOBAL_KINDS: ExpectedKinds = {
 /** Lists a module's directory. Throws ProblemError if it is too large, else the file system's error. */
 export function listModule(dir: string): Listing {
   const entries = readdirSync(dir).sort();
+  const ownCrds = entries.includes("crds") ? listOwnCrds(dir) : [];
   const paths = entries.flatMap((entry) => {
     if (entry === "openapi") return Object.values(SCHEMA_FILES);
-    if (entry === "crds") return listOwnCrds(dir);
+    if (entry === "crds") return ownCrds;
     return TOP_LEVEL_FILES.has(entry) ? [entry] : [];
   });
   const files = findFiles(dir, paths);
@@ -55,8 +58,10 @@ export function listModule(dir: string): Listing {
   const addonFile = readAddonFile(dir);
   const chart = listChartInputs(dir, addonFile.chart);
   const misfits = findMisfits(dir, MODULE_KINDS);
+  const missingCrds = ownCrds.filter((rel) => !files.has(rel)).map((rel) => join(dir, rel));
+  const danglingCrds = missingCrds.filter((path) => stat(path) === undefined && isLink(path));
   const fingerprint = new Fingerprint([...files, ...hooks, ...chart], misfits.map(describeProblem));
-  return { dir, files, hooks, chart, misfits, addonFile, fingerprint };
+  return { dir, files, hooks, chart, misfits, danglingCrds, addonFile, fingerprint };
 }
 
 /** Names below a directory that must be plain files, or directories, if they exist. */
@@ -116,7 +121,7 @@ function addTemplates(files: Map<string, FoundFile>, dir: string): void {
  * `.helmignore` matches all of them, returns all: it then only keeps the CRDs out of helm's release record, and the
  * operator still applies them.
  */
-export function listOwnCrds(dir: string): string[] {
+function listOwnCrds(dir: string): string[] {
   const crds = join(dir, "crds");
   if (!stat(crds)?.isDirectory()) return [];
   const ignore = readHelmIgnore(dir);

@@ -3,7 +3,6 @@
  * `Listing` names its files and says when they change, a `Reading` is one read of all directories.
  */
 
-import { lstatSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 import { compileCel, loadCel, toError } from "../../lib/index.ts";
@@ -13,9 +12,9 @@ import type { StaticValues } from "../../model/index.ts";
 import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import { locateChart, readChartYaml, readChartWord, type LocatedChart } from "../chart/find-chart.ts";
 import { addonFilePath, checkNamespaceLength, chooseNamespace } from "../chart/addon-file.ts";
-import { fileProblem, missingValuesFile, readText, refuseLinksOutside, stat } from "./files.ts";
+import { fileProblem, missingValuesFile, readText, refuseLinksOutside } from "./files.ts";
 import { Fingerprint, type FoundFile } from "./fingerprint.ts";
-import { findNonExecutableScripts, listOwnCrds, SCHEMA_FILES, toHookFiles, type Listing } from "./listing.ts";
+import { findNonExecutableScripts, SCHEMA_FILES, toHookFiles, type Listing } from "./listing.ts";
 import type { Reading } from "./reading.ts";
 import { readReferences } from "./references.ts";
 import type { ModuleDirectory } from "./scan-dir.ts";
@@ -53,7 +52,7 @@ export async function readModule(
   const settings = { ...listing.addonFile, name, namespace, chart: chart.chart };
   const refusal = reading.options.findRefusal?.(settings, addonPath);
   if (refusal !== undefined) problems.push(refusal);
-  problems.push(...readOrReport([], () => findDanglingCrdLinks(listing, isCrd)));
+  problems.push(...findDanglingCrdLinks(listing, isCrd));
   const chartVersion = readOrReport(undefined, () => readChartVersion(chart));
   const otherProblems = problems.slice(1).map(describeProblem);
   return {
@@ -149,6 +148,7 @@ export function unreadableModule(reading: Reading, candidate: ModuleCandidate): 
     dir,
     ...NO_FILES,
     misfits: [],
+    danglingCrds: [],
     addonFile,
     fingerprint: new Fingerprint([]),
   });
@@ -222,19 +222,10 @@ function buildCrdFilter(filters: string): (path: string) => boolean {
   return (path) => !prefixes.some((prefix) => basename(path).startsWith(prefix));
 }
 
-/**
- * Problems of dangling links in `crds/` (a listing leaves them out): otherwise their CRDs would be missing without an
- * error. `isCrd` shows whether the operator applies a file.
- */
-function findDanglingCrdLinks({ dir, files }: Listing, isCrd: (path: string) => boolean): Problem[] {
-  const missing = listOwnCrds(dir).filter((rel) => isCrd(rel) && !files.has(rel));
-  const dangling = missing.filter((rel) => isDanglingLink(join(dir, rel)));
+/** Problems of links to nothing in `crds/`: otherwise their CRDs would be missing without an error. `isCrd`: whether the operator applies a file. */
+function findDanglingCrdLinks({ danglingCrds }: Listing, isCrd: (path: string) => boolean): Problem[] {
   const problem = { message: "is a link to nothing", remedy: "remove or fix it" };
-  return dangling.map((rel) => ({ file: join(dir, rel), ...problem }));
-}
-
-function isDanglingLink(path: string): boolean {
-  return stat(path) === undefined && lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  return danglingCrds.filter(isCrd).map((file) => ({ file, ...problem }));
 }
 
 /** Warnings for chart files in the module's directory that are unused because `addon.yaml` names another chart. */

@@ -24,6 +24,7 @@ import {
 import { loadRuleLanguage, notExecutableWarning, readSchemas, toProblems } from "./read-module.ts";
 import {
   beginReading,
+  without,
   confirmMissing,
   keepMemory,
   recallMemory,
@@ -228,7 +229,7 @@ const NO_GLOBAL_HOOKS: GlobalHooks = { hookFiles: [], notExecutableWarnings: [],
 async function readGlobal(reading: Reading, dir: string | undefined): Promise<GlobalHooks> {
   const lastGlobal = reading.before.globalHooks;
   const global = dir === undefined ? NO_GLOBAL_HOOKS : await readGlobalDir(reading, dir);
-  const missing = (lastGlobal?.paths ?? []).filter((path) => !global.paths.includes(path));
+  const missing = without(lastGlobal?.paths ?? [], global.paths);
   const mayReappear = !confirmMissing(reading, missing);
   const inForce = mayReappear && lastGlobal !== undefined ? lastGlobal : global;
   reading.after.globalHooks = inForce;

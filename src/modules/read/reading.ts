@@ -153,6 +153,12 @@ export function reportNotRead({ warnings, purgeBlockers }: Reading, problem: Pro
   purgeBlockers.push(describeProblem(problem));
 }
 
+/** The paths that are not among `others`. */
+export function without(paths: readonly string[], others: readonly string[]): string[] {
+  const known = new Set(others);
+  return paths.filter((path) => !known.has(path));
+}
+
 /**
  * Records that `paths` are missing. Returns whether all of them count as deleted: a volume that is being swapped misses files
  * for a moment only.

@@ -15,6 +15,7 @@ import { readModule, registryOrigin, toProblems, unreadableModule } from "./read
 import type { ModuleCandidate } from "./read-module.ts";
 import {
   beginReading,
+  without,
   confirmMissing,
   keepMemory,
   recallMemory,
@@ -80,8 +81,7 @@ function findMissingPaths(
   paths: readonly string[],
   origin: Module["origin"],
 ): string[] {
-  if (origin?.digest !== module.origin?.digest) return [];
-  return before.filter((path) => !paths.includes(path));
+  return origin?.digest === module.origin?.digest ? without(before, paths) : [];
 }
 
 /** A module whose directory is missing: returns its last content until a second read confirms the deletion, then undefined. */
