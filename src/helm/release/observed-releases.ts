@@ -9,6 +9,7 @@ import { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } 
 import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS } from "../objects/live-objects.ts";
 import type { Release } from "../types.ts";
+import type { ReleaseSummary } from "./record.ts";
 import { ReleaseStore, type ReleaseStoreOptions } from "./release-store.ts";
 import { isInstalled, readArtifactDigest, RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
 
@@ -55,7 +56,9 @@ export class ObservedReleases {
     await this.store.waitUntilReady();
     // Without labels, a release counts as made by a user with helm (`manual`) until its mark is found.
     const withoutLabels = this.store.newestRevisions().filter((meta) => this.#ownerOf(meta) === "manual");
-    for (const meta of withoutLabels) await this.#checkForGoOperatorMark(meta);
+    for (const meta of withoutLabels)
+      if ((await this.#tryReadSummary(meta))?.hasGoOperatorMark === true)
+        this.#markedByGoOperator.add(meta.name);
   }
 
   /** A release as AddonModules report it. Sends no request, so facts of a record that was not read yet are undefined. */
@@ -158,13 +161,7 @@ export class ObservedReleases {
     const moving = modules.flatMap((module) =>
       this.findMove(module) === undefined ? [] : (this.store.get(module.name) ?? []),
     );
-    await mapInParallel(MAX_PARALLEL_REQUESTS, moving, async (meta) => {
-      try {
-        await this.store.readSummary(meta);
-      } catch (error) {
-        this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
-      }
-    });
+    await mapInParallel(MAX_PARALLEL_REQUESTS, moving, (meta) => this.#tryReadSummary(meta));
   }
 
   /** Reads which objects a release should always have, from its record; undefined without an installed release. */
@@ -204,12 +201,13 @@ export class ObservedReleases {
     return owner !== "manual" && mayAdopt(this.#options.adopt, owner);
   }
 
-  /** Reads the record of a release to find out whether an older Go operator made it. Logs a record that cannot be read. */
-  async #checkForGoOperatorMark(meta: ReleaseMeta): Promise<void> {
+  /** Reads the summary of a release; undefined, and logged, if its record cannot be read. */
+  async #tryReadSummary(meta: ReleaseMeta): Promise<ReleaseSummary | undefined> {
     try {
-      if ((await this.store.readSummary(meta)).hasGoOperatorMark) this.#markedByGoOperator.add(meta.name);
+      return await this.store.readSummary(meta);
     } catch (error) {
       this.#options.logger.warn("Cannot read a release", { release: meta.name, error: oneLine(error) });
+      return undefined;
     }
   }
 }
