@@ -208,7 +208,9 @@ export class Releases {
     const tools = this.#moduleTools.forModule(request.module);
     const rendered = await renderManifests(await collectFacts(tools, request));
     if (!diff) return `${rendered.map((part) => part.trim()).join("\n---\n")}\n`;
-    const difference = diffManifests(await this.observed.readStoredManifests(request.module.name), rendered);
+    const newest = this.store.get(request.module.name);
+    const stored = newest === undefined ? [] : await this.store.readManifests(newest);
+    const difference = diffManifests(stored, rendered);
     return difference === "" ? "No diff found\n" : difference;
   }
 

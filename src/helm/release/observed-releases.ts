@@ -88,12 +88,6 @@ export class ObservedReleases {
     return meta?.status === "deployed" ? readArtifactDigest(meta) : undefined;
   }
 
-  /** Reads manifest and helm hooks from the newest record of a release; empty without a release. */
-  async readStoredManifests(name: string): Promise<readonly string[]> {
-    const meta = this.store.get(name);
-    return meta === undefined ? [] : this.store.readManifests(meta);
-  }
-
   /** Whether no module may have a release of this name: it is the operator's own, or `HELM_IGNORE_RELEASE` names it. */
   isReserved(name: string): boolean {
     return this.#reservedNames().has(name);
