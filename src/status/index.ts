@@ -24,7 +24,7 @@ export { isOperatorReason, getRunbookPath } from "./models/runbook.ts";
 export { describeSourceProblem } from "./project/source-problem.ts";
 export { buildOverview, findCondition, summarizeState, toModuleRow, toOverview } from "./project/overview.ts";
 export type { Overview, OverviewRow } from "./project/overview.ts";
-export { explainModule, explainProjected, findAwaitedName } from "./project/why.ts";
+export { explainModule, explainProjected, findAwaitedModule } from "./project/why.ts";
 export { Projector, type Projection } from "./project/projector.ts";
 export { addTransitionTimes, type UntimedCondition } from "./project/conditions.ts";
 export { explain, type Explanation, type ModuleExplanation } from "./explain/explain.ts";

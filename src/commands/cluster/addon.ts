@@ -13,7 +13,6 @@ import {
   readResources,
 } from "./from-resources.ts";
 import { withReader, type Reader } from "./read-resources.ts";
-import { findAwaitedName, type IAddonModule } from "../../status/index.ts";
 
 export type AddonCommand = "status" | "list" | "why" | "wait";
 
@@ -47,7 +46,7 @@ function overviewCommand(options: Pick<DisplayOptions, "render" | "exitCode">): 
 const whyCommand: Command = async (reader, line, { print, printError }) => {
   const [name = ""] = line.args;
   const isJson = selectsJson(line);
-  const modules = await readAwaitedModules(reader, name);
+  const modules = await reader.moduleWithAwaited(name);
   const lease = await reader.lease();
   const stale = lease && describeStaleLease(lease, systemClock.now());
   if (stale !== undefined) printError(`${escapeControlCharacters(stale.trim())}\n`);
@@ -62,19 +61,6 @@ const whyCommand: Command = async (reader, line, { print, printError }) => {
   else print(`${escapeControlCharacters(reasons.join("\n"))}\n`);
   return 0;
 };
-
-/** Reads a module, and those for which it waits: they explain its state. What is not a module has no AddonModule. */
-async function readAwaitedModules(reader: Reader, name: string): Promise<ReadonlyMap<string, IAddonModule>> {
-  const modules = new Map<string, IAddonModule>();
-  let next: string | undefined = name;
-  while (next !== undefined && !modules.has(next)) {
-    const module = await reader.module(next);
-    if (module === undefined) break;
-    modules.set(next, module);
-    next = findAwaitedName(module);
-  }
-  return modules;
-}
 
 /** The status of a module whose AddonModule does not exist: the operator may create it soon. */
 const NOT_CREATED_YET = {

@@ -18,7 +18,7 @@ import type { KubeClient, LeaseObject, LeaseSpec, ResourceType, WatchSpec } from
 import { oneLine, silentLogger, systemClock } from "../../lib/index.ts";
 import { ProblemError } from "../../model/index.ts";
 import type { Settings } from "../../settings.ts";
-import { ADDON_MODULES, ADDON_OPERATORS, MODULE_SOURCES } from "../../status/index.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, findAwaitedModule, MODULE_SOURCES } from "../../status/index.ts";
 import type { IAddonModule, IAddonOperator, IModuleSource } from "../../status/index.ts";
 import type { CommandLine, Terminal } from "../table/row.ts";
 import type { Resources } from "./from-resources.ts";
@@ -63,8 +63,27 @@ export class Reader {
     return this.#explainErrors(async () => {
       const namespace = await this.#findNamespace();
       if (namespace === undefined) return undefined;
-      const target = { resource: ADDON_MODULES, namespace, name };
-      return get<IAddonModule>(this.#client, target).catch(ignoreNotFound);
+      return this.#getModule(namespace, name);
+    });
+  }
+
+  /** An AddonModule and those for which it waits, which explain its state, as far as the user may read these. Empty if it does not exist. */
+  moduleWithAwaited(name: string): Promise<ReadonlyMap<string, IAddonModule>> {
+    return this.#explainErrors(async () => {
+      const namespace = await this.#findNamespace();
+      const modules = new Map<string, IAddonModule>();
+      if (namespace === undefined) return modules;
+      let next: string | undefined = name;
+      while (next !== undefined && !modules.has(next)) {
+        const isAwaited = modules.size > 0;
+        const module: IAddonModule | undefined = await this.#getModule(namespace, next).catch(
+          (error: unknown) => (isAwaited && isForbidden(error) ? undefined : Promise.reject(error)),
+        );
+        if (module === undefined) break;
+        modules.set(next, module);
+        next = findAwaitedModule(module);
+      }
+      return modules;
     });
   }
 
@@ -112,6 +131,11 @@ export class Reader {
     return listAllPages<IModuleSource>(this.#client, spec).catch((error: unknown) =>
       isForbidden(error) || isNotFound(error) ? undefined : Promise.reject(error),
     );
+  }
+
+  #getModule(namespace: string, name: string): Promise<IAddonModule | undefined> {
+    const target = { resource: ADDON_MODULES, namespace, name };
+    return get<IAddonModule>(this.#client, target).catch(ignoreNotFound);
   }
 
   #findOperator(): Promise<MaybeOperator> {

@@ -28,15 +28,17 @@ export function explainModule(name: string, reader: ModuleReader): string[] {
   return [describeDecision(object), ...sentences, ...describeOrigin(object.status?.source)];
 }
 
-/** The name of what a module waits for, or of what it has lost after its run: a module, an object, or Kubernetes; undefined if it waits for none. */
-export function findAwaitedName({ status = {} }: ModuleObject): string | undefined {
-  return status.waitsFor ?? status.requires?.find(({ met }) => !met)?.name;
+/** The module for which a module waits, or that it has lost after its run; undefined if it waits for none. */
+export function findAwaitedModule({ status = {} }: ModuleObject): string | undefined {
+  const awaited = status.waitsFor ?? status.requires?.find(({ met }) => !met)?.name;
+  // Unlike modules, objects have names with a slash.
+  return awaited?.includes("/") === true ? undefined : awaited;
 }
 
 /** Says why the modules for which a module waits are not ready: follows the chain down to the root cause, one sentence for each module. */
 function describeAwaitedModules(name: string, reader: ModuleReader): string[] {
   const sentences = new Map<string, string>();
-  let awaited = findAwaitedName(reader.object(name) ?? {});
+  let awaited = findAwaitedModule(reader.object(name) ?? {});
   // Modules may wait for each other in a circle.
   while (awaited !== undefined && awaited !== name && !sentences.has(awaited)) {
     const object = reader.object(awaited);
@@ -46,7 +48,7 @@ function describeAwaitedModules(name: string, reader: ModuleReader): string[] {
     // Nothing is wrong with the awaited module itself. E.g. its version does not match the required range, which the waiting module reports.
     if (reasons.length === 0) break;
     sentences.set(awaited, `${awaited}: ${reasons.join("; ")}`);
-    awaited = findAwaitedName(object);
+    awaited = findAwaitedModule(object);
   }
   return [...sentences.values()];
 }
