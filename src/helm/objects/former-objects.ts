@@ -4,12 +4,17 @@
  * others although they are being deleted.
  */
 
-import { ignoreNotFound, remove } from "../../kube/index.ts";
 import { exponentialDelay, mapInParallel, oneLine, type Clock } from "../../lib/index.ts";
 import { namespacedKey, resourceKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { Loop } from "../../runtime/index.ts";
 import type { Reconciler, ReleaseCheckTools } from "../types.ts";
-import { hasKeepPolicy, isSameOwner, MAX_PARALLEL_REQUESTS, readLiveObject } from "./live-objects.ts";
+import {
+  deleteObject,
+  hasKeepPolicy,
+  isSameOwner,
+  MAX_PARALLEL_REQUESTS,
+  readLiveObject,
+} from "./live-objects.ts";
 
 /**
  * Call it after a success of helm: deletes those of the `recorded` objects, which `retainBeforeUpgrade` has returned, that the installed
@@ -51,8 +56,7 @@ async function deleteIfLeft(
     const live = await readLiveObject(tools, object, signal);
     const isOwn = isSameOwner(live?.owner, { release, namespace: tools.namespace });
     if (live === undefined || !isOwn || live.isTerminating || hasKeepPolicy(live)) return;
-    const { uid } = live;
-    await remove(tools.client, live.target, { preconditions: { uid }, signal }).catch(ignoreNotFound);
+    await deleteObject(tools, live, { signal });
     tools.logger.warn("An object that helm left is deleted", fields);
   } catch (error) {
     tools.logger.warn("An object that helm left cannot be deleted", { ...fields, error: oneLine(error) });

@@ -4,7 +4,7 @@
  * (docs/guides/running.md, "Taking over").
  */
 
-import { apiGroupOf, ignoreNotFound, remove } from "../../kube/index.ts";
+import { apiGroupOf } from "../../kube/index.ts";
 import { listNames, sleep } from "../../lib/index.ts";
 import { BrokenRecordError, HookObjectError } from "../binary/helm-errors.ts";
 import type { Reconciler } from "../types.ts";
@@ -19,7 +19,7 @@ import {
 } from "../manifest/manifest.ts";
 import type { HookRecord, ReleaseRecord } from "../release/record.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
-import { claimObject, readLiveObjects, type LiveObject, type Owner } from "./live-objects.ts";
+import { claimObject, deleteObject, readLiveObjects, type LiveObject, type Owner } from "./live-objects.ts";
 import {
   isYieldingOwner,
   MAX_LOGGED_OBJECTS,
@@ -81,11 +81,8 @@ async function deleteObjectsWithFinalizers(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const replaced = objects.filter(({ finalizers }) => finalizers.length > 0);
-  for (const { target, uid, isTerminating } of replaced) {
-    if (isTerminating) continue;
-    const options = { propagationPolicy: "Background", preconditions: { uid }, signal } as const;
-    await remove(tools.client, target, options).catch(ignoreNotFound);
-  }
+  for (const object of replaced)
+    if (!object.isTerminating) await deleteObject(tools, object, { propagationPolicy: "Background", signal });
   const deadline = tools.clock.monotonic() + DELETION_MS;
   let left = replaced;
   while (left.length > 0) {

@@ -5,7 +5,7 @@
 
 import { HELM, moveFields, splitReplacedItems, type ReplacedItems } from "../../drift/index.ts";
 import { create, get, getMetadata, ignoreNotFound, isNotFound, mergePatch } from "../../kube/index.ts";
-import { serverSideApply, type Resource, type Target, type WatchedObject } from "../../kube/index.ts";
+import { remove, serverSideApply, type Resource, type Target, type WatchedObject } from "../../kube/index.ts";
 import { mapInParallel, oneLine } from "../../lib/index.ts";
 import { asString, objectOf, type JsonObject } from "../../model/index.ts";
 import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
@@ -152,6 +152,15 @@ export async function claimObject(
   const keep = how.keep === true ? { [RESOURCE_POLICY]: KEEP } : {};
   const metadata = { uid: object.uid, labels, annotations: { ...annotations, ...keep } };
   await mergePatch(tools.client, object.target, { body: { metadata }, signal: how.signal });
+}
+
+/** Deletes exactly this object: one of its name that has replaced it stays. Does nothing if it is missing. Throws ApiError. */
+export async function deleteObject(
+  { client }: Pick<ReleaseCheckTools, "client">,
+  { target, uid }: LiveObject,
+  call: { readonly propagationPolicy?: "Background"; readonly signal: AbortSignal | undefined },
+): Promise<void> {
+  await remove(client, target, { ...call, preconditions: { uid } }).catch(ignoreNotFound);
 }
 
 /** Whether an object has the policy `keep`, with which helm does not delete it. */
