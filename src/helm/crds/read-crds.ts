@@ -6,7 +6,7 @@ import { OWN_CRDS } from "../../kube/index.ts";
 import { decodeText, EncodingError, readRegularFile, yieldToEventLoop } from "../../lib/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
 import { encodingProblem } from "../../modules/index.ts";
-import { DOCUMENT_SEPARATOR, parseManifestDocument, type ObjectRef } from "../manifest/manifest.ts";
+import { parseManifestDocument, splitDocuments, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";
 import { withKnownFields } from "./known-fields.ts";
 
@@ -75,13 +75,11 @@ export async function readCrds(files: readonly string[]): Promise<CrdContent> {
 
 /** The texts of the documents of a file, except those that are too large, which become problems. Throws the file system's error. */
 function readDocuments(file: string, problems: Problem[]): string[] {
-  return readCrdFile(file, problems)
-    .split(DOCUMENT_SEPARATOR)
-    .filter((text, index) => {
-      const isTooLarge = text.length > MAX_DOCUMENT_LENGTH;
-      if (isTooLarge) problems.push(buildLargeDocumentProblem(file, index + 1));
-      return !isTooLarge;
-    });
+  return splitDocuments(readCrdFile(file, problems)).filter((text, index) => {
+    const isTooLarge = text.length > MAX_DOCUMENT_LENGTH;
+    if (isTooLarge) problems.push(buildLargeDocumentProblem(file, index + 1));
+    return !isTooLarge;
+  });
 }
 
 /** The text of a file; empty, with a problem, if it is too large or not UTF-8. Throws the file system's error. */

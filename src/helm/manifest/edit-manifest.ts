@@ -10,7 +10,7 @@ import {
   parseManifestDocument,
   parseObjectRef,
   resourceKey,
-  DOCUMENT_SEPARATOR,
+  splitDocuments,
   type ObjectRef,
 } from "./manifest.ts";
 import type { ReleaseCheckTools } from "../types.ts";
@@ -66,8 +66,7 @@ type ObjectChange = (object: JsonObject, ref: ObjectRef) => JsonObject | undefin
 
 /** Changes the objects of a manifest, also those in lists. Documents that stay the same keep their text. */
 function mapObjects(manifest: string, change: ObjectChange): string {
-  return manifest
-    .split(DOCUMENT_SEPARATOR)
+  return splitDocuments(manifest)
     .map((text) => {
       const document = parseManifestDocument(text);
       if (!isJsonObject(document)) return text;

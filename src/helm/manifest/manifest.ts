@@ -12,12 +12,16 @@ export interface ObjectRef {
 }
 
 /** The separator of documents. Only a line feed begins a line, as for helm: with the flag m, U+2028 in a text would, too. */
-export const DOCUMENT_SEPARATOR = /(?<=^|\n)---(?:[ \t\r][^\n]*)?(?=\n|$)/;
+const DOCUMENT_SEPARATOR = /(?<=^|\n)---(?:[ \t\r][^\n]*)?(?=\n|$)/;
+
+/** Splits a manifest into the texts of its documents, which `---` joins. */
+export function splitDocuments(manifest: string): string[] {
+  return manifest.split(DOCUMENT_SEPARATOR);
+}
 
 /** Parses the documents of a rendered manifest. Text that is not YAML stays text; empty documents are left out. */
 export function parseDocuments(manifest: string): Json[] {
-  return manifest
-    .split(DOCUMENT_SEPARATOR)
+  return splitDocuments(manifest)
     .map(parseManifestDocument)
     .filter((document) => document !== null);
 }

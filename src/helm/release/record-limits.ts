@@ -5,7 +5,7 @@
 
 import { WorkSlices } from "../../lib/index.ts";
 import type { Json } from "../../model/index.ts";
-import { DOCUMENT_SEPARATOR, kindKey, parseManifestDocument, type ObjectRef } from "../manifest/manifest.ts";
+import { kindKey, parseManifestDocument, splitDocuments, type ObjectRef } from "../manifest/manifest.ts";
 
 /** Most characters of all manifests of a record. Helm compresses a record to at most 1 MiB. */
 const MAX_MANIFEST_CHARS = 16 * 1024 * 1024;
@@ -25,7 +25,7 @@ export function assertManifestSize(manifests: readonly string[]): void {
 
 /** Parses manifests as `parseDocuments`, but lets the event loop have turns. Throws SyntaxError for too many or too large documents. */
 export async function parseBoundedDocuments(manifests: readonly string[]): Promise<Json[]> {
-  const texts = manifests.flatMap((manifest) => manifest.split(DOCUMENT_SEPARATOR));
+  const texts = manifests.flatMap(splitDocuments);
   if (texts.length > 2 * MAX_OBJECTS) throw new SyntaxError(`it has more than ${2 * MAX_OBJECTS} documents`);
   const slices = new WorkSlices();
   const documents: Json[] = [];
