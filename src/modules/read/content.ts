@@ -12,7 +12,7 @@ import { ADDON_FILE, MODULE_FILE } from "../chart/addon-file.ts";
 import { readHelmIgnore } from "../chart/chart-files.ts";
 import { stat } from "./files.ts";
 import { Fingerprint, toFoundFile, type FoundFile } from "./fingerprint.ts";
-import { identifyFile, MOST_BYTES, MOST_ENTRIES } from "./walk.ts";
+import { identifyFile, MOST_LEVELS, MOST_BYTES, MOST_ENTRIES } from "./walk.ts";
 
 /** Digests of all files below a directory. */
 export interface ContentDigests {
@@ -109,7 +109,7 @@ interface ContentFile extends FoundFile {
 
 /**
  * Visits everything below a directory, and yields a file, or undefined, after each visit. Breadth first, so that beyond the limit the deepest
- * files are left out. Enters each directory once, and ignores what cannot be read, and what `.helmignore` excludes.
+ * files are left out. Enters each directory once, and ignores what cannot be read, what `.helmignore` excludes, and what lies too deep.
  */
 function* visitAll(
   root: string,
@@ -120,8 +120,8 @@ function* visitAll(
   const visitedDirs = new Set<string>();
   let isTooLarge = false;
   // The loop appends to the queue.
-  const queue = [{ path: root, rel: "" }];
-  for (const { path, rel } of queue) {
+  const queue = [{ path: root, rel: "", depth: 0 }];
+  for (const { path, rel, depth } of queue) {
     const stats = attempt(() => stat(path));
     const isLeftOut = stats === undefined || (isPartOfChart(rel) && isIgnored(rel, stats.isDirectory()));
     const isDirectory = !isLeftOut && stats.isDirectory();
@@ -135,10 +135,11 @@ function* visitAll(
       isTooLarge = true;
       report.onTooLarge();
     }
-    if (isTooLarge) continue;
+    // Hooks, CRDs and charts may not lie so deep, and each access to the path takes long.
+    if (isTooLarge || depth > MOST_LEVELS) continue;
     for (const child of children) {
       if (child.isLink) report.onLink(child.path);
-      queue.push(child);
+      queue.push({ ...child, depth: depth + 1 });
     }
   }
 }

@@ -84,7 +84,7 @@ export const MOST_ENTRIES = 30_000;
 /** Most paths below one directory that are left out. */
 const MOST_LEFT_OUT = 10 * MOST_ENTRIES;
 /** Most directories on the way to a file. */
-const MAX_DEPTH = 100;
+export const MOST_LEVELS = 100;
 /** Most bytes of all files, as in a chart archive. */
 export const MOST_BYTES = 100 * 1024 * 1024;
 
@@ -118,7 +118,7 @@ export class SizeLimits {
 
   /** Throws ProblemError if a directory lies too deep: each access takes longer than the one before. */
   checkDepth(file: string, depth: number): void {
-    if (depth > MAX_DEPTH) this.#refuse(`lies more than ${MAX_DEPTH} directories deep`, file);
+    if (depth > MOST_LEVELS) this.#refuse(`lies more than ${MOST_LEVELS} directories deep`, file);
   }
 
   /** Adds the size of one file to the total. Throws ProblemError if the total is too large. */

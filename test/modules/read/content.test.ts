@@ -1,4 +1,4 @@
-import { truncateSync } from "node:fs";
+import { mkdirSync, truncateSync } from "node:fs";
 import { expect, test } from "vitest";
 
 import { hashModuleFiles } from "../../../src/modules/index.ts";
@@ -39,4 +39,16 @@ test("the content of modules is that of all their files, whatever their time sta
   }
   await on.remove("m/a");
   expect(hashModuleFiles(modules)).toMatch(/^[0-9a-f]+$/);
+});
+
+test("files that lie too deep do not count, because each access to them takes long", async () => {
+  const on = await directories();
+  const deepest = `m/a/${"d/".repeat(100)}`;
+  mkdirSync(on.at(`${deepest}d`), { recursive: true });
+  const { modules } = await on.read();
+  const before = hashModuleFiles(modules);
+  await on.put(`${deepest}d/x`);
+  expect(hashModuleFiles(modules)).toBe(before);
+  await on.put(`${deepest}x`);
+  expect(hashModuleFiles(modules)).not.toBe(before);
 });
