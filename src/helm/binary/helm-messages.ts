@@ -16,7 +16,7 @@ export const HELM_MESSAGES = {
   /** No revision was ever deployed, so helm cannot upgrade. */
   nothingDeployed: /has no deployed releases/,
   /** A record is pending. The last request of a killed helm may make it pending late. */
-  operationPending: /another operation [^\n]* is in progress/,
+  operationPending: /another operation [^\n]{0,100} is in progress/,
   /** A Secret exists that helm does not recognize as a record. */
   unrecognizedRecord: /release: already exists|no revision for release/,
   /** helm 4 waited in vain for the object of a hook: its kind, namespace and name. */
