@@ -4,9 +4,9 @@
  */
 
 import { HELM, moveFields, splitFields, type FieldSplit } from "../../drift/index.ts";
-import { FIELD_MANAGER, mergePatch } from "../../kube/index.ts";
+import { FIELD_MANAGER } from "../../kube/index.ts";
 import { objectOf, type JsonObject } from "../../model/index.ts";
-import { readOwner } from "../objects/live-objects.ts";
+import { readOwner, writeManagedFields } from "../objects/live-objects.ts";
 import { crdName, crdTarget, type CrdTools } from "./crd.ts";
 
 type Tools = Pick<CrdTools, "client" | "signal">;
@@ -40,11 +40,12 @@ async function takeOver(
 ): Promise<boolean> {
   const managedFields = moveFields(installed, OWN_ENTRY, split);
   if (managedFields === undefined) return false;
-  const { resourceVersion } = objectOf(installed["metadata"]);
-  await mergePatch(client, crdTarget(crdName(installed)), {
-    body: { metadata: { resourceVersion, managedFields } },
-    signal,
-  });
+  await writeManagedFields(
+    client,
+    crdTarget(crdName(installed)),
+    { live: installed, managedFields },
+    { signal },
+  );
   return true;
 }
 

@@ -4,14 +4,20 @@
  * cannot find (docs/reference/modules.md, "The chart").
  */
 
-import { findServedVersion, getMetadata, ignoreNotFound, mergePatch } from "../../kube/index.ts";
+import { findServedVersion, getMetadata, ignoreNotFound } from "../../kube/index.ts";
 import { mapInParallel, oneLine } from "../../lib/index.ts";
 import { objectOf, objectsIn } from "../../model/index.ts";
 import { withServedVersions } from "../manifest/edit-manifest.ts";
 import { kindKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";
 import type { Reconciler } from "../types.ts";
-import { findOtherOwner, MAX_PARALLEL_REQUESTS, readOwner, locateObject } from "./live-objects.ts";
+import {
+  findOtherOwner,
+  locateObject,
+  MAX_PARALLEL_REQUESTS,
+  readOwner,
+  writeManagedFields,
+} from "./live-objects.ts";
 
 interface RecordsOfRelease {
   readonly release: string;
@@ -100,15 +106,17 @@ export async function moveManagedFields(
   const target = await locateObject(tools, object);
   if (target === undefined) return false;
   const found = await getMetadata(client, target, { signal }).catch(ignoreNotFound);
-  const { managedFields, annotations, resourceVersion } = objectOf(found?.["metadata"]);
+  if (found === undefined) return false;
+  const { managedFields, annotations } = objectOf(found["metadata"]);
   const owner = readOwner(objectOf(annotations) as Record<string, string>, namespace);
   const isForeign = findOtherOwner(owner, { release, namespace }) !== undefined;
   const entries = objectsIn(managedFields);
   if (isForeign || entries.every((entry) => entry["apiVersion"] !== from)) return false;
   const { apiVersion } = object;
   const moved = entries.map((entry) => (entry["apiVersion"] === from ? { ...entry, apiVersion } : entry));
-  const metadata = { resourceVersion, managedFields: moved };
-  await mergePatch(client, target, { body: { metadata }, signal }).catch(ignoreNotFound);
+  await writeManagedFields(client, target, { live: found, managedFields: moved }, { signal }).catch(
+    ignoreNotFound,
+  );
   return true;
 }
 

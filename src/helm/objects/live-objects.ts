@@ -5,7 +5,8 @@
 
 import { HELM, moveFields, splitReplacedItems, type ReplacedItems } from "../../drift/index.ts";
 import { create, get, getMetadata, ignoreNotFound, isNotFound, mergePatch } from "../../kube/index.ts";
-import { remove, serverSideApply, type Resource, type Target, type WatchedObject } from "../../kube/index.ts";
+import { remove, serverSideApply } from "../../kube/index.ts";
+import type { KubeClient, Resource, Target, WatchedObject } from "../../kube/index.ts";
 import { mapInParallel, oneLine } from "../../lib/index.ts";
 import { asString, objectOf, type JsonObject } from "../../model/index.ts";
 import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
@@ -176,6 +177,20 @@ export function isMarked({ labels, annotations }: LiveObject, { release, namespa
   return has(labels, marks.labels) && has(annotations, marks.annotations);
 }
 
+/** Changes nothing but the `managedFields` of the object `live`. Throws ApiError if the object has changed since it was read. */
+export function writeManagedFields(
+  client: KubeClient,
+  target: Target,
+  { live, managedFields }: { readonly live: JsonObject; readonly managedFields: readonly JsonObject[] },
+  options: { readonly signal?: AbortSignal | undefined; readonly fieldManager?: string },
+): Promise<JsonObject> {
+  const { uid, resourceVersion } = objectOf(live["metadata"]);
+  return mergePatch(client, target, {
+    ...options,
+    body: { metadata: { uid, resourceVersion, managedFields } },
+  });
+}
+
 /** Options to write objects as helm does; no validation, because the server has accepted the chart before. */
 const HELM_WRITE_OPTIONS = { fieldManager: HELM, fieldValidation: "Ignore" } as const;
 
@@ -234,9 +249,8 @@ export class LiveObjectClient {
       splitReplacedItems(objectOf(fieldsV1), items),
     );
     if (managedFields === undefined) return live;
-    const { resourceVersion, uid } = objectOf(live["metadata"]);
-    const body = { metadata: { uid, resourceVersion, managedFields } };
-    return mergePatch(this.#client, this.#target, { ...call, fieldManager: HELM, body });
+    const options = { ...call, fieldManager: HELM };
+    return writeManagedFields(this.#client, this.#target, { live, managedFields }, options);
   }
 
   /** Creates the object, as helm does without server-side apply; fails where it exists. */
