@@ -52,6 +52,11 @@ export class SharedWatch implements ReflectorHandler {
     withoutActiveSpan(() => queueMicrotask(() => void this.#reflector.run()));
   }
 
+  /** Members that have no list yet. */
+  get lateMembers(): readonly WatchMember[] {
+    return this.#members.filter((member) => !member.isLive);
+  }
+
   /** Adds a consumer behind those of its rank. It receives the first list, or is a late member if that has begun. */
   add(member: WatchMember): void {
     const rank = member.consumer.rank ?? "";
@@ -120,9 +125,8 @@ export class SharedWatch implements ReflectorHandler {
 
   /** Lists for late members if there are any and the first list is complete. */
   #listForLateMembers(): void {
-    const findLateMembers = (): WatchMember[] => this.#members.filter((member) => !member.isLive);
-    if (this.#firstList !== undefined || findLateMembers().length === 0) return;
-    this.#lateLists ??= new LateLists(this, this.#options, findLateMembers);
+    if (this.#firstList !== undefined || this.lateMembers.length === 0) return;
+    this.#lateLists ??= new LateLists(this, this.#options);
     this.#lateLists.request();
   }
 
@@ -249,23 +253,17 @@ class InitialList {
 
 /** Lists for the late members of a watch: one list for all that wait, again after a failure. */
 class LateLists {
-  readonly #watch: Pick<SharedWatch, "spec" | "lastError">;
+  readonly #watch: SharedWatch;
   readonly #options: SharedWatchOptions;
-  readonly #findLateMembers: () => WatchMember[];
   readonly #list: InitialList;
   readonly #loop: Loop;
   /** Ends the attempt in progress. */
   #attempt = new AbortController();
   #failures = 0;
 
-  constructor(
-    watch: Pick<SharedWatch, "spec" | "lastError">,
-    options: SharedWatchOptions,
-    findLateMembers: () => WatchMember[],
-  ) {
+  constructor(watch: SharedWatch, options: SharedWatchOptions) {
     this.#watch = watch;
     this.#options = options;
-    this.#findLateMembers = findLateMembers;
     this.#list = new InitialList(watch.spec);
     this.#loop = new Loop({
       clock: options.clock,
@@ -293,7 +291,7 @@ class LateLists {
 
   /** Delivers one list to the late members. Throws if the list fails or has to begin again. */
   async #deliverList(closeSignal: AbortSignal): Promise<void> {
-    const members = this.#findLateMembers();
+    const members = this.#watch.lateMembers;
     if (members.length === 0) return;
     this.#attempt = new AbortController();
     const signal = AbortSignal.any([closeSignal, this.#attempt.signal]);
