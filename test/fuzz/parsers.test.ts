@@ -12,12 +12,12 @@ import { compileCel } from "../../src/lib/expressions/cel.ts";
 import { isInRange, isRange } from "../../src/lib/expressions/versions.ts";
 import { parseJson, parseYaml, splitJsonValues, toYaml } from "../../src/lib/index.ts";
 import { parseHookEvents, manifestChecksum, parseDocuments } from "../../src/helm/manifest/manifest.ts";
-import { findManifestProblems } from "../../src/helm/manifest/manifest-problems.ts";
 import {
   findApplyWarnings,
   findFloatWarnings,
+  findManifestProblems,
   findWebhookWarnings,
-} from "../../src/helm/manifest/manifest-warnings.ts";
+} from "../../src/helm/manifest/rendered-problems.ts";
 import { scanTemplates } from "../../src/helm/chart/template-scan.ts";
 import { parseActions } from "../../src/helm/chart/template-tokens.ts";
 import { OutputError } from "../../src/hooks/index.ts";
