@@ -145,7 +145,7 @@ export type Choice =
   /** Lock this content and use it. */
   | { readonly kind: "apply"; readonly candidate: ResolvedCandidate }
   | {
-      readonly kind: "defer";
+      readonly kind: "wait";
       readonly candidate: ResolvedCandidate;
       readonly waitsFor: UpdateWait;
       /** Why it waits, for people. */
@@ -162,7 +162,7 @@ export interface ModuleError {
 }
 
 /** Newer content that is not used yet, because of the update policy. */
-export interface PendingUpdate extends ResolvedCandidate {
+export interface WaitingVersion extends ResolvedCandidate {
   /** When it was first seen, in milliseconds since the epoch. */
   readonly since: number;
   /** When it may be used, in milliseconds since the epoch; undefined = when a user approves it. */
@@ -174,5 +174,5 @@ export interface PendingUpdate extends ResolvedCandidate {
 /** What a check of a source found, by module. */
 export interface CheckFindings {
   readonly errors: ReadonlyMap<string, ModuleError>;
-  readonly pendingUpdates: ReadonlyMap<string, PendingUpdate>;
+  readonly waitingVersions: ReadonlyMap<string, WaitingVersion>;
 }

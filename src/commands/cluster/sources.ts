@@ -70,12 +70,12 @@ const syncCommand: Command = async (reader, { args: [name] }, terminal) => {
 
 /** Approves the update that waits for a module, by an annotation with its version and digest. */
 const approveCommand: Command = async (reader, { args: [module = "", version] }, { print }) => {
-  const pendingUpdates = (await readSources(reader)).flatMap((source) =>
+  const waitingVersions = (await readSources(reader)).flatMap((source) =>
     (source.status?.modules ?? []).flatMap(({ name, next }) =>
       name === module && next ? [{ source, next }] : [],
     ),
   );
-  const [first] = pendingUpdates;
+  const [first] = waitingVersions;
   if (first === undefined)
     throw new UsageError([`nothing waits for the module ${module}: see \`source list\``]);
   const { source, next } = first;

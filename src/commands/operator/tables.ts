@@ -126,7 +126,7 @@ export function renderStatus(overview: Overview, style: Style): string {
   for (const rows of groups.slice(0, MAX_SHOWN)) parts.push(renderGroup(rows, style));
   const hiddenCount = groups.slice(MAX_SHOWN).flat().length;
   if (hiddenCount > 0) parts.push(`\nand ${hiddenCount} more: addon-operator module list`);
-  parts.push(...sourceLines(overview), ...pendingUpdateLines(modules));
+  parts.push(...sourceLines(overview), ...waitingUpdateLines(modules));
   const problem = groups.flat().find((row) => needsHelp(row, overview, style.now));
   if (overview.ready === "False" || isOperatorReason(overview.reason) || problem !== undefined)
     parts.push(`\nWhat to do: ${findRunbook(problem ?? groups[0]?.[0], overview)}`);
@@ -303,7 +303,7 @@ const UPDATE_GROUPS: readonly (readonly [Update["waitsFor"], string])[] = [
 ];
 
 /** Lines about newer content of modules from a ModuleSource that waits (e.g. for an approval), one for each reason; empty if none waits. */
-function pendingUpdateLines(modules: readonly OverviewRow[]): string[] {
+function waitingUpdateLines(modules: readonly OverviewRow[]): string[] {
   const lines = UPDATE_GROUPS.flatMap(([waitsFor, title]) => {
     const names = modules.flatMap(({ name, source }) =>
       source?.next?.waitsFor === waitsFor ? [updateLabel(name, source.next)] : [],

@@ -1,7 +1,7 @@
 /**
  * Checks one ModuleSource. The steps of each of its modules are in `#checkModule`: restore a lost entry of the lock, fetch locked
  * content that is missing on disk, roll a failed update back, choose the next content, and lock it or let it wait. The lock
- * records the content of each module that the operator uses; a pending update is newer content that has to wait.
+ * records the content of each module that the operator uses; a waiting version is newer content that has to wait.
  */
 
 import { isDeepStrictEqual } from "node:util";
@@ -19,7 +19,7 @@ import type {
   LockEntry,
   ModuleError,
   ModuleRequest,
-  PendingUpdate,
+  WaitingVersion,
   ResolvedCandidate,
 } from "../types.ts";
 import { describeContentProblem } from "./check-content.ts";
@@ -39,7 +39,7 @@ import { findRollbackReason, getApproval } from "./update-progress.ts";
 /** What the check of one module has found. */
 interface ModuleFinding {
   readonly error?: ModuleError | undefined;
-  readonly pending?: PendingUpdate | undefined;
+  readonly waiting?: WaitingVersion | undefined;
 }
 
 /** Content that passes verification, but not the check with the values in force. */
@@ -61,7 +61,7 @@ export async function checkSource(
   const { name: sourceName, spec } = source;
   const isRequested = checkState.isRequested(source.object);
   const errors = new Map<string, ModuleError>();
-  const pendingUpdates = new Map<string, PendingUpdate>();
+  const waitingVersions = new Map<string, WaitingVersion>();
   let answerCode: string | undefined;
   if (isRequested && spec !== undefined) fetcher.endPauses(spec);
   if (spec !== undefined && !spec.suspend) {
@@ -70,21 +70,21 @@ export async function checkSource(
       answerCode = code;
     });
     const check = new SourceCheck(context, source, registry, isRequested);
-    const { pendingUpdates: pendingBefore } = checkState.findings;
+    const { waitingVersions: waitingBefore } = checkState.findings;
     try {
       for (const name of sources.listModules(sourceName)) {
         const request = spec.modules.get(name);
         if (request === undefined || !context.isStillRequested(source, name)) continue;
         const module = { source: sourceName, name, request, chart: toChartContent(spec, name, request) };
-        const { error, pending } = await check.run(module, pendingBefore.get(name));
+        const { error, waiting } = await check.run(module, waitingBefore.get(name));
         if (error !== undefined) errors.set(name, error);
-        if (pending !== undefined) pendingUpdates.set(name, pending);
+        if (waiting !== undefined) waitingVersions.set(name, waiting);
       }
     } finally {
       await registry.close();
     }
   }
-  checkState.record(context, source, { errors, pendingUpdates, answerCode });
+  checkState.record(context, source, { errors, waitingVersions, answerCode });
 }
 
 /** One check of a source, with its open registry. `before` is what waited for a module at the last check. */
@@ -103,13 +103,13 @@ class SourceCheck {
   }
 
   /** Checks one module, and reports the result. Never throws. */
-  async run(module: SourceModule, before: PendingUpdate | undefined): Promise<ModuleFinding> {
+  async run(module: SourceModule, before: WaitingVersion | undefined): Promise<ModuleFinding> {
     const { lock, lockedModules, reporter } = this.#context;
     const { name, request } = module;
     let finding: ModuleFinding;
     try {
-      const pending = await this.#checkModule(module, before);
-      finding = { pending, error: findRollbackError(lock.entries.get(name), request, pending) };
+      const waiting = await this.#checkModule(module, before);
+      finding = { waiting, error: findRollbackError(lock.entries.get(name), request, waiting) };
     } catch (error) {
       finding = { error: toModuleError(error) };
     }
@@ -124,8 +124,8 @@ class SourceCheck {
    */
   async #checkModule(
     module: SourceModule,
-    before: PendingUpdate | undefined,
-  ): Promise<PendingUpdate | undefined> {
+    before: WaitingVersion | undefined,
+  ): Promise<WaitingVersion | undefined> {
     const { name, chart } = module;
     this.#context.blobStore.requireTrust(chart, this.#context.listKeys(name));
     await this.#restoreLostEntry(module);
@@ -141,10 +141,10 @@ class SourceCheck {
     // The choice "keep" without a reason means that the locked content is the requested one.
     const withdrawal = choice.kind === "keep" ? choice.reason : undefined;
     await this.#keepContent(module, choice.kind === "keep" && withdrawal === undefined);
-    const pending = choice.kind === "defer" ? await this.#recordPending(name, choice, before) : undefined;
-    this.#reportUnmatchedApproval(name, pending);
+    const waiting = choice.kind === "wait" ? await this.#recordWaiting(name, choice, before) : undefined;
+    this.#reportUnmatchedApproval(name, waiting);
     if (withdrawal !== undefined) throw new WithdrawnError(withdrawal);
-    return pending;
+    return waiting;
   }
 
   /**
@@ -194,7 +194,7 @@ class SourceCheck {
   }
 
   /** Chooses the content of a module from what the registry has, the request, the update policy and other updates in progress. */
-  #chooseNext(module: SourceModule, before: PendingUpdate | undefined): Promise<Choice> {
+  #chooseNext(module: SourceModule, before: WaitingVersion | undefined): Promise<Choice> {
     const { options, lock, reporter } = this.#context;
     const { name, source, request, chart } = module;
     const update = this.#source.spec?.update;
@@ -256,32 +256,32 @@ class SourceCheck {
    * Records newer content that has to wait, and reports it when it is found first. The lock keeps that time, because the age
    * may decide when the content is used; for a module that is not locked, only the findings of the last check have it.
    */
-  async #recordPending(
+  async #recordWaiting(
     name: string,
-    { candidate, waitsFor, reason, until }: Choice & { kind: "defer" },
-    before: PendingUpdate | undefined,
-  ): Promise<PendingUpdate> {
+    { candidate, waitsFor, reason, until }: Choice & { kind: "wait" },
+    before: WaitingVersion | undefined,
+  ): Promise<WaitingVersion> {
     const { options, lock, reporter } = this.#context;
     const { version, digest } = candidate;
     const locked = lock.entries.get(name);
     const seenBefore = locked === undefined ? before : locked.seen;
     const isKnown = seenBefore?.digest === digest;
     const since = isKnown ? seenBefore.since : options.clock.now();
-    const pending: PendingUpdate = { ...candidate, since, until, waitsFor, reason };
-    if (isKnown) return pending;
+    const waiting: WaitingVersion = { ...candidate, since, until, waitsFor, reason };
+    if (isKnown) return waiting;
     if (locked !== undefined) await this.#lock(name, { ...locked, seen: { version, digest, since } });
-    reporter.onUpdateDeferred(name, pending);
-    return pending;
+    reporter.onUpdateWaits(name, waiting);
+    return waiting;
   }
 
   /** Reports a user's approval of content that is neither in use nor waits, such as of an earlier update. */
-  #reportUnmatchedApproval(name: string, pending: PendingUpdate | undefined): void {
+  #reportUnmatchedApproval(name: string, waiting: WaitingVersion | undefined): void {
     const { lock, reporter } = this.#context;
     const approval = getApproval(this.#context, name);
     const locked = lock.entries.get(name);
-    const known = [locked, pending].filter((each) => each !== undefined).map(toApproval);
+    const known = [locked, waiting].filter((each) => each !== undefined).map(toApproval);
     if (approval === undefined || known.includes(approval)) reporter.onApprovalMatched(name);
-    else reporter.onApprovalUnmatched(name, approval, pending && toApproval(pending));
+    else reporter.onApprovalUnmatched(name, approval, waiting && toApproval(waiting));
   }
 
   /** The locked entry, unless the request names another chart: versions of different charts cannot be compared. */
@@ -346,11 +346,11 @@ function ignoreMissingContent(error: unknown): undefined {
 function findRollbackError(
   locked: LockEntry | undefined,
   request: ModuleRequest,
-  pending: PendingUpdate | undefined,
+  waiting: WaitingVersion | undefined,
 ): ModuleError | undefined {
-  if (locked?.isBack !== true || pending === undefined || allowsVersion(request, locked.version))
+  if (locked?.isBack !== true || waiting === undefined || allowsVersion(request, locked.version))
     return undefined;
-  return { reason: "Blocked", message: `${pending.reason}; ${locked.version} is in use again` };
+  return { reason: "Blocked", message: `${waiting.reason}; ${locked.version} is in use again` };
 }
 
 /** Turns an error of a check into the reason and the line that the status displays. */

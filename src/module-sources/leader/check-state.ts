@@ -5,7 +5,7 @@ import { REQUESTED_AT } from "../../model/index.ts";
 import type { IModuleSource } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
 import { identifySpec, type SourceEntry } from "../source-list.ts";
-import type { CheckFindings, ModuleError, PendingUpdate } from "../types.ts";
+import type { CheckFindings, ModuleError, WaitingVersion } from "../types.ts";
 import {
   FINDINGS_BEFORE_CHECK,
   parseStoredErrors,
@@ -60,7 +60,7 @@ export class CheckState {
   record(context: SourcesContext, source: SourceEntry, found: CheckResult): void {
     const { options, lockedModules, fetcher, reporter } = context;
     const { object, spec, name } = source;
-    const { pendingUpdates, answerCode } = found;
+    const { waitingVersions, answerCode } = found;
     const checkedSpec = identifySpec(object);
     const failures = new Map([...found.errors].filter(([, { reason }]) => reason === "CheckFailed"));
     const errors =
@@ -72,19 +72,19 @@ export class CheckState {
     const now = options.clock.now();
     reporter.onSourceChecked(name, failures);
     if (!isFailed) options.metrics.set("sourceLastSuccess", { source: name }, now / 1000);
-    for (const [module, { reason }] of pendingUpdates) lockedModules.recordError(module, reason);
+    for (const [module, { reason }] of waitingVersions) lockedModules.recordError(module, reason);
     for (const [module, { message }] of errors) lockedModules.recordError(module, message);
     const nextCheck = computeNextCheck({
       intervalMs: spec?.intervalMs,
       failures: this.#failures,
       pausedUntil: isFailed && spec !== undefined ? fetcher.findPauseEnd(spec) : undefined,
-      pendingUpdates: pendingUpdates.values(),
+      waitingVersions: waitingVersions.values(),
       now,
     });
     this.findings = {
       errors: new Map([...findOverriddenModules(context, source), ...errors]),
       failures,
-      pendingUpdates,
+      waitingVersions,
       lastCheck: now,
       nextCheck,
       answer: answerCode === undefined ? this.findings.answer : classifyAnswer(answerCode),
@@ -184,21 +184,21 @@ interface NextCheckInput {
   readonly failures: number;
   /** When a pause ends that the registry asks for; undefined without one. */
   readonly pausedUntil?: number | undefined;
-  readonly pendingUpdates: Iterable<Pick<PendingUpdate, "until">>;
+  readonly waitingVersions: Iterable<Pick<WaitingVersion, "until">>;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
 /**
  * Computes the time of the next check, in milliseconds since the epoch. The regular check follows after the interval, or after
- * failures in growing steps, but not in a pause that the registry asks for. A check runs earlier if a pending update may be
+ * failures in growing steps, but not in a pause that the registry asks for. A check runs earlier if a waiting version may be
  * used before that, but not within a second.
  */
 export function computeNextCheck({
   intervalMs = CHECK_RETRY.maxMs,
   failures,
   pausedUntil = 0,
-  pendingUpdates,
+  waitingVersions,
   now,
 }: NextCheckInput): number {
   const intervalWithJitter = intervalMs * (1 + JITTER * (2 * Math.random() - 1));
@@ -207,7 +207,7 @@ export function computeNextCheck({
     (failures === 0
       ? intervalWithJitter
       : Math.min(intervalWithJitter, exponentialDelay(failures, CHECK_RETRY)));
-  const useTimes = [...pendingUpdates].flatMap(({ until }) =>
+  const useTimes = [...waitingVersions].flatMap(({ until }) =>
     until === undefined ? [] : [Math.max(until, now + MIN_WAIT_MS)],
   );
   return Math.min(Math.max(regularCheck, pausedUntil), ...useTimes);

@@ -140,9 +140,9 @@ export function chooseContent(input: ChoiceInput): Choice {
   if (!isResolved(candidate)) return { kind: "resolve", candidate };
   if (approved === toApproval(candidate)) return { kind: "apply", candidate };
   return (
-    deferForApproval(candidate, input) ??
-    deferForTime(candidate, input) ??
-    deferForOtherUpdate(candidate, input) ?? { kind: "apply", candidate }
+    findWaitForApproval(candidate, input) ??
+    findWaitForTime(candidate, input) ??
+    findWaitForOtherUpdate(candidate, input) ?? { kind: "apply", candidate }
   );
 }
 
@@ -227,27 +227,27 @@ function namesExactContent({ version, digest }: ModuleRequest): boolean {
 }
 
 /**
- * Defers a candidate until a user approves it: rejected content, downgrades, and updates for which the policy requires
- * approval. Undefined: no approval is needed.
+ * Finds out whether a candidate waits until a user approves it: rejected content, downgrades, and updates for which the policy
+ * requires approval. Undefined: no approval is needed.
  */
-function deferForApproval(candidate: ResolvedCandidate, input: ChoiceInput): Choice | undefined {
+function findWaitForApproval(candidate: ResolvedCandidate, input: ChoiceInput): Choice | undefined {
   const { version, digest } = candidate;
-  const defer = (waitsFor: UpdateWait, reason: string): Choice => ({
-    kind: "defer",
+  const wait = (waitsFor: UpdateWait, reason: string): Choice => ({
+    kind: "wait",
     candidate,
     waitsFor,
     reason,
   });
   if (isRejected(input.locked, input.request, digest))
-    return defer("rejected", `${version} is not tried again: it failed, and was rolled back`);
+    return wait("rejected", `${version} is not tried again: it failed, and was rolled back`);
   // A user who names an exact version or digest has decided.
   if (namesExactContent(input.request)) return undefined;
   if (!isVersion(version))
-    return defer("approval", `"${version}" is no semantic version: it waits for approval`);
+    return wait("approval", `"${version}" is no semantic version: it waits for approval`);
   const downgrade = describeDowngrade(version, input);
-  if (downgrade !== undefined) return defer("older", downgrade);
+  if (downgrade !== undefined) return wait("older", downgrade);
   const requiredApproval = describeRequiredApproval(version, input);
-  return requiredApproval === undefined ? undefined : defer("approval", requiredApproval);
+  return requiredApproval === undefined ? undefined : wait("approval", requiredApproval);
 }
 
 /**
@@ -285,11 +285,11 @@ function isPatchUpdate(from: string, to: string): boolean {
 }
 
 /**
- * Defers an update until the operator has known its content for the minimum age and a window is open; undefined: it is used
- * at once. `locked.seen` has the time at which a check first found the newest content. A request for an exact version or
- * digest skips the age, but not the windows. A first installation (nothing is locked yet) waits for neither.
+ * Finds out whether an update waits until the operator has known its content for the minimum age and a window is open; undefined:
+ * it is used at once. `locked.seen` has the time at which a check first found the newest content. A request for an exact version
+ * or digest skips the age, but not the windows. A first installation (nothing is locked yet) waits for neither.
  */
-function deferForTime(
+function findWaitForTime(
   candidate: ResolvedCandidate,
   { request, locked, update, now, timeZone }: ChoiceInput,
 ): Choice | undefined {
@@ -300,19 +300,19 @@ function deferForTime(
   const until = windows.length === 0 ? oldEnoughAt : findNextOpening(windows, oldEnoughAt, timeZone);
   if (until === now) return undefined;
   const { version } = candidate;
-  const deferral = { kind: "defer", candidate } as const;
+  const wait = { kind: "wait", candidate } as const;
   if (until === undefined)
-    return { ...deferral, waitsFor: "window", reason: `${version} waits for a window, and none ever opens` };
+    return { ...wait, waitsFor: "window", reason: `${version} waits for a window, and none ever opens` };
   if (until > oldEnoughAt)
-    return { ...deferral, waitsFor: "window", reason: `${version} waits for the next window`, until };
+    return { ...wait, waitsFor: "window", reason: `${version} waits for the next window`, until };
   const reason = `${version} waits until it has been known for ${formatDuration(minAgeMs)}`;
-  return { ...deferral, waitsFor: "age", reason, until };
+  return { ...wait, waitsFor: "age", reason, until };
 }
 
-/** Defers an update while as many other updates of the source are in progress as its policy allows. */
-function deferForOtherUpdate(candidate: ResolvedCandidate, { blocker }: ChoiceInput): Choice | undefined {
+/** Finds out whether an update waits while as many other updates of the source are in progress as its policy allows. */
+function findWaitForOtherUpdate(candidate: ResolvedCandidate, { blocker }: ChoiceInput): Choice | undefined {
   if (blocker === undefined) return undefined;
-  return { kind: "defer", candidate, waitsFor: "turn", reason: `${candidate.version} waits ${blocker}` };
+  return { kind: "wait", candidate, waitsFor: "turn", reason: `${candidate.version} waits ${blocker}` };
 }
 
 /** Describes that the registry has nothing for the request. */

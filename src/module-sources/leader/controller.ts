@@ -208,7 +208,7 @@ export class SourceController {
     return check;
   }
 
-  /** Ends the checks, the pending status and the series of a ModuleSource that was deleted. */
+  /** Ends the checks, the findings and the series of a ModuleSource that was deleted. */
   #forgetSource(name: string): void {
     this.#checks.get(name)?.loop.close();
     this.#statusPublisher.forgetSource(name);
@@ -253,13 +253,13 @@ export class SourceController {
       });
   }
 
-  /** Deletes blobs and unpacked content that neither the lock nor a pending update names, and reports the size of the rest. */
+  /** Deletes blobs and unpacked content that neither the lock nor a waiting version names, and reports the size of the rest. */
   async #collectGarbage(): Promise<void> {
     const { lockedModules, options, blobStore } = this.#context;
     const bytes = await this.#context.runExclusively(() => {
       const digests = new Set(lockedModules.listDigests());
       for (const { state } of this.#checks.values())
-        for (const { digest } of state.findings.pendingUpdates.values()) digests.add(digest);
+        for (const { digest } of state.findings.waitingVersions.values()) digests.add(digest);
       return blobStore.collectGarbage(digests, options.clock.now());
     });
     if (bytes !== undefined) options.metrics.set("sourceStore", {}, bytes);

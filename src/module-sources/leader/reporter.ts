@@ -4,7 +4,7 @@ import { plainLine, type Logger } from "../../lib/index.ts";
 import type { Metrics, Report } from "../../metrics/index.ts";
 import { APPROVE_UPDATE } from "../../state/index.ts";
 import type { OperatorEvent } from "../../status/index.ts";
-import type { Lock, LockEntry, ModuleError, PendingUpdate } from "../types.ts";
+import type { Lock, LockEntry, ModuleError, WaitingVersion } from "../types.ts";
 
 const MAX_MIRROR_ERRORS = 1000;
 
@@ -99,7 +99,7 @@ export class CheckReporter {
     this.#options.logger.info("Content of a module is locked", { module, source, version, digest });
   }
 
-  onUpdateDeferred(module: string, { version, digest, reason }: PendingUpdate): void {
+  onUpdateWaits(module: string, { version, digest, reason }: WaitingVersion): void {
     this.#options.report.announce({ module, reason: "UpdateHeld", note: reason });
     this.#options.logger.info("An update of a module waits", { module, version, digest, reason });
   }

@@ -11,7 +11,7 @@ import { allowsVersion, toApproval } from "./choose.ts";
 import type { LockConfigMap } from "../lock.ts";
 import type { LockedModules } from "../locked-modules.ts";
 import type { SourceEntry } from "../source-list.ts";
-import type { CheckFindings, LockEntry, ModuleError, ModuleRequest, PendingUpdate } from "../types.ts";
+import type { CheckFindings, LockEntry, ModuleError, ModuleRequest, WaitingVersion } from "../types.ts";
 
 /** An answer of a registry: `refused` is one for the credentials or the number of requests, and `none` includes 5xx. */
 export type RegistryAnswerKind = "answered" | "refused" | "none";
@@ -21,7 +21,7 @@ export interface SourceFindings {
   /** Errors by module; undefined before the first check of this spec. */
   readonly errors: ReadonlyMap<string, ModuleError> | undefined;
   /** What waits, by module. */
-  readonly pendingUpdates: CheckFindings["pendingUpdates"];
+  readonly waitingVersions: CheckFindings["waitingVersions"];
   /** Times in milliseconds since the epoch. */
   readonly lastCheck: number | undefined;
   readonly nextCheck: number | undefined;
@@ -37,7 +37,7 @@ export interface SourceFindings {
 export const FINDINGS_BEFORE_CHECK: SourceFindings = {
   errors: undefined,
   failures: new Map(),
-  pendingUpdates: new Map(),
+  waitingVersions: new Map(),
   lastCheck: undefined,
   nextCheck: undefined,
   answer: undefined,
@@ -82,15 +82,15 @@ export function buildStatus(facts: StatusInput): SourceStatus {
 type ModuleRow = NonNullable<SourceStatus["modules"]>[number];
 
 /**
- * Builds the row of one module: the content that is locked for this source, its error, and its pending update. Before a
- * first installation, the pending update is also the error: the module has no content.
+ * Builds the row of one module: the content that is locked for this source, its error, and its waiting version. Before a
+ * first installation, the waiting version is also the error: the module has no content.
  */
 function buildModuleRow(name: string, facts: StatusInput): ModuleRow {
   const { source, lock, findings, namespace } = facts;
   const entry = lock.entries.get(name);
   const locked = entry?.source === source.name ? entry : undefined;
-  const pending = findings.pendingUpdates.get(name);
-  const next = pending && toNextField(pending, describePendingUpdate(pending, namespace, name));
+  const waiting = findings.waitingVersions.get(name);
+  const next = waiting && toNextField(waiting, describeWaitingVersion(waiting, namespace, name));
   const error =
     describeModuleError(name, facts, locked) ?? (locked === undefined ? describeWait(next) : undefined);
   const { version, digest, verifiedBy, rejected }: Partial<LockEntry> = locked ?? {};
@@ -132,10 +132,10 @@ function describeWait(next: ModuleRow["next"]): string {
 }
 
 /** Describes why an update is not used yet, with the command that approves it. */
-export function describePendingUpdate(pending: PendingUpdate, namespace: string, module: string): string {
+export function describeWaitingVersion(waiting: WaitingVersion, namespace: string, module: string): string {
   const target = `-n ${namespace} addonmodule/${module}`;
-  const command = `kubectl annotate --overwrite ${target} ${APPROVE_UPDATE}=${toApproval(pending)}`;
-  return toStatusLine(`${pending.reason}; to use it now: ${command}`);
+  const command = `kubectl annotate --overwrite ${target} ${APPROVE_UPDATE}=${toApproval(waiting)}`;
+  return toStatusLine(`${waiting.reason}; to use it now: ${command}`);
 }
 
 const formatIfKnown = (time: number | undefined): string | undefined =>
@@ -171,9 +171,9 @@ function onlyDelaysUpdates(
   return isDelay && locked !== undefined && request !== undefined && allowsVersion(request, locked.version);
 }
 
-/** The field `next` of a row: the pending update. `held` says why the update waits. */
+/** The field `next` of a row: the waiting version. `held` says why the update waits. */
 function toNextField(
-  { version, digest, since, until }: PendingUpdate,
+  { version, digest, since, until }: WaitingVersion,
   held: string,
 ): NonNullable<ModuleRow["next"]> {
   return omitUndefined({ version, digest, since: formatUtc(since), held, until: formatIfKnown(until) });
@@ -201,7 +201,7 @@ function buildRejectedCondition(
   // A row has a version only if the lock entry belongs to this source.
   const rolledBack = rows.filter(({ name, version }) => version && lock.entries.get(name)?.isBack === true);
   const texts = rolledBack.map(({ name, version }) => {
-    const why = findings.pendingUpdates.get(name)?.reason ?? "the update failed, and was rolled back";
+    const why = findings.waitingVersions.get(name)?.reason ?? "the update failed, and was rolled back";
     return { name, error: `${version} is in use again: ${why}` };
   });
   return buildModulesCondition({ type: "Rejected", reason: "RolledBack" }, texts);

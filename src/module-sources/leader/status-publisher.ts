@@ -1,6 +1,6 @@
 /**
  * Publishes what checks have found about ModuleSources: in their statuses, in the state and in metrics. Findings are the errors and
- * pending updates, by module, that the last check of a source has found.
+ * waiting versions, by module, that the last check of a source has found.
  */
 
 import { isDeepStrictEqual } from "node:util";
@@ -8,13 +8,13 @@ import { isDeepStrictEqual } from "node:util";
 import type { UpdateWait, WaitingUpdate } from "../../model/index.ts";
 import { describeSourceProblem, toStatusLine } from "../../status/index.ts";
 import type { SourcesContext } from "../context.ts";
-import type { LockEntry, ModuleError, PendingUpdate } from "../types.ts";
-import { buildStatus, describePendingUpdate, type SourceFindings } from "./source-status.ts";
+import type { LockEntry, ModuleError, WaitingVersion } from "../types.ts";
+import { buildStatus, describeWaitingVersion, type SourceFindings } from "./source-status.ts";
 
-/** Publishes the status of a source, its pending updates and its metrics. */
+/** Publishes the status of a source, its waiting updates and its metrics. */
 export class StatusPublisher {
   readonly #context: SourcesContext;
-  readonly #pendingUpdates: PendingUpdateRecorder;
+  readonly #waitingUpdates: WaitingUpdateRecorder;
   /** Sources that have a series for their last check. */
   readonly #sourcesWithSeries = new Set<string>();
   /** What is wrong with sources, by name. */
@@ -22,14 +22,14 @@ export class StatusPublisher {
 
   constructor(context: SourcesContext) {
     this.#context = context;
-    this.#pendingUpdates = new PendingUpdateRecorder(context);
+    this.#waitingUpdates = new WaitingUpdateRecorder(context);
   }
 
-  /** Clears the problem and the pending updates of a source that was deleted. */
+  /** Clears the problem and the waiting updates of a source that was deleted. */
   forgetSource(name: string): void {
     this.#recordProblem(name, undefined);
     this.#sourcesWithSeries.delete(name);
-    this.#pendingUpdates.recordFindings(name, new Map(), undefined);
+    this.#waitingUpdates.recordFindings(name, new Map(), undefined);
   }
 
   /** Builds the status of a source from the findings of its last check, and publishes both. */
@@ -42,7 +42,7 @@ export class StatusPublisher {
     const ready = status.conditions.find(({ type }) => type === "Ready")?.status;
     metrics.set("sourceReady", { source: name }, ready === "True" ? 1 : 0);
     this.#recordFirstFailure(name, findings);
-    this.#pendingUpdates.recordFindings(name, findings.pendingUpdates, findings.errors);
+    this.#waitingUpdates.recordFindings(name, findings.waitingVersions, findings.errors);
     this.#recordProblem(name, describeSourceProblem({ ...source.object, status }));
     const { uid = "", generation = 1 } = source.object.metadata;
     statuses.setSourceStatus(name, { uid, generation }, status);
@@ -73,7 +73,7 @@ interface ModuleFindings {
   readonly source: string;
   readonly module: string;
   readonly namespace: string;
-  readonly pendingUpdate: PendingUpdate | undefined;
+  readonly waitingVersion: WaitingVersion | undefined;
   readonly error: ModuleError | undefined;
   /** The entry whose content is in use. */
   readonly locked: LockEntry | undefined;
@@ -95,10 +95,10 @@ const WAIT_BY_ERROR: Readonly<Record<ModuleError["reason"], UpdateWait | undefin
  * problem of the module.
  */
 export function toWaitingUpdate(findings: ModuleFindings): WaitingUpdate | undefined {
-  const { source, pendingUpdate, error, locked, now } = findings;
-  if (pendingUpdate !== undefined) {
-    const { version, digest, since, until, waitsFor } = pendingUpdate;
-    const message = describePendingUpdate(pendingUpdate, findings.namespace, findings.module);
+  const { source, waitingVersion, error, locked, now } = findings;
+  if (waitingVersion !== undefined) {
+    const { version, digest, since, until, waitsFor } = waitingVersion;
+    const message = describeWaitingVersion(waitingVersion, findings.namespace, findings.module);
     return { source, waitsFor, version, digest, since, until, message };
   }
   const waitsFor = error && WAIT_BY_ERROR[error.reason];
@@ -108,8 +108,8 @@ export function toWaitingUpdate(findings: ModuleFindings): WaitingUpdate | undef
   return { source, waitsFor, version: undefined, digest: undefined, since: now, until: undefined, message };
 }
 
-/** Records pending updates in the state and in metrics. */
-export class PendingUpdateRecorder {
+/** Records waiting updates in the state and in metrics. */
+export class WaitingUpdateRecorder {
   readonly #context: Pick<SourcesContext, "options" | "lock" | "lockedModules">;
   readonly #updates = new Map<string, WaitingUpdate>();
   /** Whether the state may contain updates. While it does not, and there are none, its changes are of no interest. */
@@ -124,15 +124,15 @@ export class PendingUpdateRecorder {
   /** Records what the last check of a source found about its modules; forgets modules about which it found nothing. */
   recordFindings(
     source: string,
-    pendingUpdates: ReadonlyMap<string, PendingUpdate>,
+    waitingVersions: ReadonlyMap<string, WaitingVersion>,
     errors: ReadonlyMap<string, ModuleError> | undefined,
   ): void {
     const { namespace, clock } = this.#context.options;
-    const names = new Set([...pendingUpdates.keys(), ...(errors?.keys() ?? [])]);
+    const names = new Set([...waitingVersions.keys(), ...(errors?.keys() ?? [])]);
     for (const [module, update] of this.#updates)
       if (update.source === source && !names.has(module)) this.#setUpdate(module, undefined);
     for (const module of names) {
-      const found = { pendingUpdate: pendingUpdates.get(module), error: errors?.get(module) };
+      const found = { waitingVersion: waitingVersions.get(module), error: errors?.get(module) };
       const locked = this.#findUsableEntry(source, module);
       const about = { source, module, namespace, now: clock.now(), locked };
       this.#setUpdate(module, toWaitingUpdate({ ...about, ...found }));
@@ -148,7 +148,7 @@ export class PendingUpdateRecorder {
     return entry?.source === source && isUsable ? entry : undefined;
   }
 
-  /** Replaces the pending update of a module, and its series. */
+  /** Replaces the waiting update of a module, and its series. */
   #setUpdate(module: string, found: WaitingUpdate | undefined): void {
     const { metrics } = this.#context.options;
     const before = this.#updates.get(module);
@@ -174,7 +174,7 @@ export class PendingUpdateRecorder {
 
 /**
  * Keeps the time at which an error first occurred, and the earlier object if nothing has changed: the state compares
- * objects. A pending update, which has a version, keeps its own time.
+ * objects. A waiting version, which has a version, keeps its own time.
  */
 function keepEarlierTime(before: WaitingUpdate | undefined, found: WaitingUpdate): WaitingUpdate {
   const isSame = before?.source === found.source && before.waitsFor === found.waitsFor;

@@ -4,7 +4,7 @@ import { computeNextCheck } from "../../../src/module-sources/leader/check-state
 
 const MINUTE = 60_000;
 const plan = (change: Partial<Parameters<typeof computeNextCheck>[0]>): number =>
-  computeNextCheck({ intervalMs: 5 * MINUTE, failures: 0, pendingUpdates: [], now: 0, ...change });
+  computeNextCheck({ intervalMs: 5 * MINUTE, failures: 0, waitingVersions: [], now: 0, ...change });
 
 it("checks in the interval, a tenth more or less", () => {
   const times = Array.from({ length: 200 }, () => plan({}) / MINUTE);
@@ -20,9 +20,9 @@ it("checks again after failures in growing steps, at most in the interval and te
 });
 
 it("checks when content may be used, but not all the time", () => {
-  expect(plan({ pendingUpdates: [{ until: undefined }, { until: MINUTE }, { until: 2 * MINUTE }] })).toBe(
+  expect(plan({ waitingVersions: [{ until: undefined }, { until: MINUTE }, { until: 2 * MINUTE }] })).toBe(
     MINUTE,
   );
-  expect(plan({ pendingUpdates: [{ until: -MINUTE }] })).toBe(1000);
-  expect(plan({ pendingUpdates: [{ until: 99 * MINUTE }] })).toBeLessThanOrEqual(5.5 * MINUTE);
+  expect(plan({ waitingVersions: [{ until: -MINUTE }] })).toBe(1000);
+  expect(plan({ waitingVersions: [{ until: 99 * MINUTE }] })).toBeLessThanOrEqual(5.5 * MINUTE);
 });

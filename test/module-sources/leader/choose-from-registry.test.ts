@@ -90,9 +90,9 @@ describe("requests without news", () => {
       update,
       verifiedContents: [{ version: "1.5.0", digest: newer }],
     };
-    expect(await ask(lab, { tag: "stable" }, change)).toEqual(["defer 1.5.0", ["HEAD manifests/stable"]]);
+    expect(await ask(lab, { tag: "stable" }, change)).toEqual(["wait 1.5.0", ["HEAD manifests/stable"]]);
     expect(await ask(lab, { version: "^1" }, change)).toEqual([
-      "defer 1.5.0",
+      "wait 1.5.0",
       ["GET tags/list", "HEAD manifests/1.5.0"],
     ]);
   });
@@ -132,7 +132,7 @@ describe("news", () => {
       "apply 1.4.3",
     );
     expect((await ask(lab, { version: "^1" }, { ...change, approved: `1.4.3@${sha256("x")}` }))[0]).toBe(
-      "defer 1.5.0",
+      "wait 1.5.0",
     );
   });
 });

@@ -54,12 +54,12 @@ const inputOf = ({ request, locked: lock, offers = [], update, approved }: Case)
   timeZone: "UTC",
 });
 
-/** A choice in short: `apply 1.4.2`, `defer 1.4.2: REASON`. */
+/** A choice in short: `apply 1.4.2`, `wait 1.4.2: REASON`. */
 function told(choice: Choice): string {
   if (choice.kind === "keep") return choice.reason === undefined ? "keep" : `keep: ${choice.reason}`;
   const { version, digest: by } = choice.candidate;
   const what = `${choice.kind} ${version ?? by?.slice(7, 8) ?? "?"}`;
-  if (choice.kind !== "defer") return what;
+  if (choice.kind !== "wait") return what;
   const hours = choice.until === undefined ? "" : ` (${(choice.until - NOW) / HOUR}h)`;
   return `${what}: ${choice.reason}${hours}`;
 }
@@ -243,9 +243,9 @@ describe("what failed", () => {
     [
       "is not tried again",
       { request, locked: back(request), offers: [complete("1.1.0")] },
-      "defer 1.1.0: 1.1.0 is not tried again",
+      "wait 1.1.0: 1.1.0 is not tried again",
     ],
-    ["also where it is pinned", { request: pinned, locked: back(pinned) }, "defer 1.1.0: "],
+    ["also where it is pinned", { request: pinned, locked: back(pinned) }, "wait 1.1.0: "],
     [
       "unless it is approved",
       {
@@ -289,7 +289,7 @@ describe("approval", () => {
     [
       "patch holds others",
       { request, locked: lock, offers: [complete("1.5.0")], update: { approval: "patch" } },
-      "defer 1.5.0: 1.5.0 is no patch of 1.4.2: it waits for approval",
+      "wait 1.5.0: 1.5.0 is no patch of 1.4.2: it waits for approval",
     ],
     [
       "patch takes the first version",
@@ -299,17 +299,17 @@ describe("approval", () => {
     [
       "manual holds patches",
       { request, locked: lock, offers: [complete("1.4.3")], update: { approval: "manual" } },
-      "defer 1.4.3: 1.4.3 waits for approval",
+      "wait 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "manual holds the first version",
       { request, offers: [complete("1.4.3")], update: { approval: "manual" } },
-      "defer 1.4.3: 1.4.3 waits for approval",
+      "wait 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "manual holds a channel",
       { request: { tag: "edge" }, offers: [complete("1.4.3", "1", "edge")], update: { approval: "manual" } },
-      "defer 1.4.3: 1.4.3 waits for approval",
+      "wait 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "an exact version is approved by its name",
@@ -356,7 +356,7 @@ describe("approval", () => {
         update: { approval: "manual" },
         approved: `1.4.3@${digest("1")}`,
       },
-      "defer 1.4.3: 1.4.3 waits for approval",
+      "wait 1.4.3: 1.4.3 waits for approval",
     ],
     [
       "a newer version does not outrun one that is approved",
@@ -378,12 +378,12 @@ describe("approval", () => {
         update: { approval: "manual" },
         approved: `1.4.3@${digest("1")}`,
       },
-      "defer 1.5.0: 1.5.0 waits for approval",
+      "wait 1.5.0: 1.5.0 waits for approval",
     ],
     [
       "a channel's version that is none",
       { request: { tag: "edge" }, locked: lock, offers: [complete("nightly", "1", "edge")] },
-      'defer nightly: "nightly" is no semantic version: it waits for approval',
+      'wait nightly: "nightly" is no semantic version: it waits for approval',
     ],
   ])("%s", (_, given, expected) => {
     expect(told(chooseContent(inputOf(given)))).toBe(expected);
@@ -402,7 +402,7 @@ describe("times", () => {
     [
       "a window that is closed",
       { request, locked: lock, offers, update: { windows: night } },
-      "defer 1.1.0: 1.1.0 waits for the next window (14h)",
+      "wait 1.1.0: 1.1.0 waits for the next window (14h)",
     ],
     ["a window that is open", { request, locked: lock, offers, update: { windows: noon } }, "apply 1.1.0"],
     [
@@ -413,7 +413,7 @@ describe("times", () => {
     [
       "a window that has just closed",
       { request, locked: lock, offers, update: { windows: [{ cron: "0 11 * * *", forMs: HOUR }] } },
-      "defer 1.1.0: 1.1.0 waits for the next window (23h)",
+      "wait 1.1.0: 1.1.0 waits for the next window (23h)",
     ],
     [
       "a window that has just opened",
@@ -423,17 +423,17 @@ describe("times", () => {
     [
       "a window that never opens",
       { request, locked: lock, offers, update: { windows: [{ cron: "0 0 30 2 *", forMs: HOUR }] } },
-      "defer 1.1.0: 1.1.0 waits for a window, and none ever opens",
+      "wait 1.1.0: 1.1.0 waits for a window, and none ever opens",
     ],
     [
       "a new version that has to be known for a day",
       { request, locked: lock, offers, update: { minAgeMs: 24 * HOUR } },
-      "defer 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
+      "wait 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
     ],
     [
       "one that has been known for an hour",
       { request, locked: seen(1), offers, update: { minAgeMs: 24 * HOUR } },
-      "defer 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (23h)",
+      "wait 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (23h)",
     ],
     [
       "one that has been known for a day",
@@ -443,17 +443,17 @@ describe("times", () => {
     [
       "another digest of a version that was known",
       { request, locked: seen(24, "2"), offers, update: { minAgeMs: 24 * HOUR } },
-      "defer 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
+      "wait 1.1.0: 1.1.0 waits until it has been known for 24h0m0s (24h)",
     ],
     [
       "the first window after that",
       { request, locked: seen(1), offers, update: { windows: night, minAgeMs: 17 * HOUR } },
-      "defer 1.1.0: 1.1.0 waits for the next window (38h)",
+      "wait 1.1.0: 1.1.0 waits for the next window (38h)",
     ],
     [
       "an open window after that",
       { request, locked: seen(1), offers, update: { windows: night, minAgeMs: 16 * HOUR } },
-      "defer 1.1.0: 1.1.0 waits until it has been known for 16h0m0s (15h)",
+      "wait 1.1.0: 1.1.0 waits until it has been known for 16h0m0s (15h)",
     ],
     [
       "a first installation waits for neither",
@@ -479,7 +479,7 @@ describe("times", () => {
         offers,
         update: { windows: night, minAgeMs: 99 * HOUR },
       },
-      "defer 1.1.0: 1.1.0 waits for the next window (14h)",
+      "wait 1.1.0: 1.1.0 waits for the next window (14h)",
     ],
   ])("%s", (_, given, expected) => {
     expect(told(chooseContent(inputOf(given)))).toBe(expected);
@@ -546,5 +546,5 @@ it("among 20,000 random situations none goes back unless a user asked for it, an
     const isExcluded = request.version !== undefined && !isInRange(entry.version, request.version);
     expect(isExcluded || !isOlderVersion(choice.candidate.version, entry.version)).toBe(true);
   }
-  expect([...kinds].sort()).toEqual(["apply", "defer", "keep"]);
+  expect([...kinds].sort()).toEqual(["apply", "keep", "wait"]);
 });

@@ -47,7 +47,7 @@ function statusWith({ request, locked, findings, isMissing = false }: Given) {
   };
   const nothing = {
     errors: new Map(),
-    pendingUpdates: new Map(),
+    waitingVersions: new Map(),
     lastCheck: NOW,
     nextCheck: NOW,
     failures: new Map(),
@@ -68,7 +68,7 @@ function statusWith({ request, locked, findings, isMissing = false }: Given) {
 }
 
 const held = (reason: string, until?: number): Partial<SourceFindings> => ({
-  pendingUpdates: new Map([
+  waitingVersions: new Map([
     ["web", { ...NEXT, waitsFor: until === undefined ? "approval" : "window", reason, until }],
   ]),
 });

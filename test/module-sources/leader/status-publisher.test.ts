@@ -3,17 +3,17 @@ import { describe, expect, it } from "vitest";
 import { Metrics } from "../../../src/metrics/index.ts";
 import type { Module, Tree } from "../../../src/model/index.ts";
 import { State } from "../../../src/state/index.ts";
-import type { LockEntry, ModuleError, PendingUpdate } from "../../../src/module-sources/types.ts";
+import type { LockEntry, ModuleError, WaitingVersion } from "../../../src/module-sources/types.ts";
 import type { SourcesContext } from "../../../src/module-sources/context.ts";
 import {
-  PendingUpdateRecorder,
+  WaitingUpdateRecorder,
   toWaitingUpdate,
 } from "../../../src/module-sources/leader/status-publisher.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 
 const digest = (digit: string): string => `sha256:${digit.repeat(64)}`;
 const LOCKED: LockEntry = { source: "s", version: "1.4.2", digest: digest("a"), verifiedBy: "ci.pub", at: 0 };
-const HELD: PendingUpdate = {
+const HELD: WaitingVersion = {
   version: "1.5.0",
   digest: digest("b"),
   tag: undefined,
@@ -29,13 +29,13 @@ describe("what waits", () => {
     source: "s",
     module: "web",
     namespace: "ops",
-    pendingUpdate: undefined,
+    waitingVersion: undefined,
     error: undefined,
     now: 2000,
   };
 
   it("is the held content, with the command that approves it", () => {
-    expect(toWaitingUpdate({ ...about, pendingUpdate: HELD, locked: LOCKED })).toMatchObject({
+    expect(toWaitingUpdate({ ...about, waitingVersion: HELD, locked: LOCKED })).toMatchObject({
       source: "s",
       waitsFor: "approval",
       version: "1.5.0",
@@ -89,12 +89,12 @@ describe("the state and the series", () => {
       state,
       series,
       breaks,
-      waiting: new PendingUpdateRecorder({ options, lock, lockedModules }),
+      waiting: new WaitingUpdateRecorder({ options, lock, lockedModules }),
     };
   }
 
   const held = new Map([["web", HELD]]);
-  const nothing = new Map<string, PendingUpdate>();
+  const nothing = new Map<string, WaitingVersion>();
 
   it("have what waits, also of a module that is read later, until nothing waits", async () => {
     const { state, series, waiting } = lab();
