@@ -7,7 +7,7 @@
 import type { Cause } from "../model/index.ts";
 import { deriveFromModules, type ConvergeDigests, type ModuleView, type View } from "../state/index.ts";
 import { isBlockedRemovalConfirmed } from "./deletion-limit.ts";
-import { canStartRun, describeRunBlocker, findRunBlocker } from "./run-readiness.ts";
+import { canStartRun, findDueRunBlocker, findRunBlocker } from "./run-readiness.ts";
 
 const REQUESTED_CAUSE: Cause = { kind: "requested" };
 const FILES_CAUSE: Cause = { kind: "files" };
@@ -215,7 +215,7 @@ function findRepairCause(view: ModuleView): Cause | undefined {
 export function findModulesToRestore(view: View, stalledQueues: ReadonlySet<string>): string[] {
   const isRunWaiting = (module: ModuleView): boolean =>
     stalledQueues.has(view.moduleQueues.queueOf(module.name)) ||
-    describeRunBlocker(module, view) !== undefined;
+    findDueRunBlocker(module, view) !== undefined;
   const modules = activeModules(view).filter((each) => canRestoreWithoutRun(each) && isRunWaiting(each));
   return modules.map(({ name }) => name);
 }

@@ -36,14 +36,11 @@ export {
   type Removals,
 } from "./removals.ts";
 export {
-  describeRunBlocker,
-  findLostRequirement,
+  explainRequirements,
   canStartRun,
   isRunnable,
   isReleaseIntact,
   findRunBlocker,
-  describeOtherBlockers,
-  listReportedRequirements,
   type Requirement,
   type RunBlocker,
 } from "./run-readiness.ts";

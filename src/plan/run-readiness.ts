@@ -39,7 +39,7 @@ function findPendingPredecessor({ module }: ModuleView, { modules }: View): stri
 
 /** What keeps the module's run from starting: a missing Secret or ConfigMap, an unmet requirement, or a module named in `after`. Undefined if nothing does. */
 export function findRunBlocker(module: ModuleView, view: View): RunBlocker | undefined {
-  const [first, ...more] = listUnmetRequirements(module, view);
+  const [first, ...more] = listUnmetRequirements(module, listRequirements(module, view));
   if (first !== undefined) {
     const count = more.length === 0 ? "" : ` and ${more.length} more`;
     const message = `${first.name}, which ${first.message}${count}`;
@@ -50,28 +50,48 @@ export function findRunBlocker(module: ModuleView, view: View): RunBlocker | und
   return { awaitedName: name, reason: "Pending", message: `${name}, which runs before it` };
 }
 
-/** Sentences about all unmet requirements of a blocked module except the first, which `describeRunBlocker` reports. */
-export function describeOtherBlockers(module: ModuleView, view: View): string[] {
-  if (describeRunBlocker(module, view) === undefined) return [];
-  const [, ...others] = listUnmetRequirements(module, view);
-  return others.map(({ name, message }) => `and for ${name}, which ${message}`);
-}
-
-/** What a module waits for whose run was due but blocked (`blockedSince`), and since when; `message` is a sentence for users. Undefined for any other module. */
-export function describeRunBlocker(module: ModuleView, view: View): RunBlocker | undefined {
+/** As `findRunBlocker`, for a module whose run was due but blocked (`blockedSince`). Undefined for any other module. */
+export function findDueRunBlocker(module: ModuleView, view: View): RunBlocker | undefined {
   if (module.blockedSince === undefined || module.problem !== undefined) return undefined;
-  const blocker = findRunBlocker(module, view);
-  if (blocker === undefined) return undefined;
-  return { ...blocker, message: `waits for ${blocker.message} (since ${formatUtc(module.blockedSince)})` };
+  return findRunBlocker(module, view);
 }
 
-/** The first requirement of a module that was met when the module ran and now needs a user's intervention, with a sentence for users; undefined if none is lost. */
-export function findLostRequirement(module: ModuleView, view: View): RunBlocker | undefined {
-  if (!module.enabled || module.phase !== "ready") return undefined;
-  const [lost] = listUnmetRequirements(module, view).filter(({ needsIntervention }) => needsIntervention);
-  if (lost === undefined) return undefined;
-  const { name, reason } = lost;
-  return { awaitedName: name, reason, message: `it requires ${name}, which ${lost.message}` };
+/** What the explanation of a module says of its requirements. The messages are sentences for users. */
+interface ExplainedRequirements {
+  /** After the module's first run, a requirement that will be met again by itself counts as met: e.g. the required module is only being upgraded. */
+  readonly requirements: readonly Requirement[];
+  /** What a blocked run waits for, and since when. */
+  readonly runBlocker: RunBlocker | undefined;
+  /** Sentences about everything else that a blocked run waits for. */
+  readonly otherBlockers: readonly string[];
+  /** The first requirement that was met when the module ran, and now needs a user's intervention. */
+  readonly lostRequirement: RunBlocker | undefined;
+}
+
+/** Explains what an enabled module requires, what of that keeps its due run from starting, and what it has lost since it ran. */
+export function explainRequirements(module: ModuleView, view: View): ExplainedRequirements {
+  const { enabled, phase, blockedSince } = module;
+  const all = listRequirements(module, view);
+  const unmet = listUnmetRequirements(module, all);
+  const hasRun = phase === "ready" && blockedSince === undefined;
+  const requirements = all.map((each) =>
+    hasRun && each.unmet?.needsIntervention === false ? { ...each, unmet: undefined } : each,
+  );
+  const blocker = findDueRunBlocker(module, view);
+  const since = `(since ${formatUtc(blockedSince ?? 0)})`;
+  const others = blocker === undefined ? [] : unmet.slice(1);
+  const lost =
+    enabled && phase === "ready" ? unmet.find(({ needsIntervention }) => needsIntervention) : undefined;
+  return {
+    requirements: enabled ? requirements : [],
+    runBlocker: blocker && { ...blocker, message: `waits for ${blocker.message} ${since}` },
+    otherBlockers: others.map(({ name, message }) => `and for ${name}, which ${message}`),
+    lostRequirement: lost && {
+      awaitedName: lost.name,
+      reason: lost.reason,
+      message: `it requires ${lost.name}, which ${lost.message}`,
+    },
+  };
 }
 
 type UnmetReason = "DependencyNotReady" | "DependencyDisabled" | "DependencyMissing";
@@ -112,21 +132,12 @@ export function listRequirements({ module }: Pick<ModuleView, "module">, view: V
   return requirements;
 }
 
-/**
- * The requirements that the status of an enabled module reports. After the module's first run, a requirement that will be met again
- * by itself counts as met: e.g. the required module is only being upgraded.
- */
-export function listReportedRequirements(module: ModuleView, view: View): readonly Requirement[] {
-  if (!module.enabled || module.module.requires === undefined) return [];
-  const hasRun = module.phase === "ready" && module.blockedSince === undefined;
-  return listRequirements(module, view).map((each) =>
-    hasRun && each.unmet?.needsIntervention === false ? { ...each, unmet: undefined } : each,
-  );
-}
-
 /** Everything that the module lacks before it can run: missing Secrets and ConfigMaps with values first, then unmet requirements. */
-function listUnmetRequirements(module: ModuleView, view: View): (UnmetRequirement | MissingValues)[] {
-  return [...toMissingValues(module), ...listRequirements(module, view).flatMap(({ unmet }) => unmet ?? [])];
+function listUnmetRequirements(
+  module: ModuleView,
+  requirements: readonly Requirement[],
+): (UnmetRequirement | MissingValues)[] {
+  return [...toMissingValues(module), ...requirements.flatMap(({ unmet }) => unmet ?? [])];
 }
 
 /** E.g. `namespace/Kind/name`. */

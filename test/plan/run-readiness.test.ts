@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { describeRunBlocker, findLostRequirement, findRunBlocker } from "../../src/plan/index.ts";
+import { explainRequirements, findRunBlocker } from "../../src/plan/index.ts";
 import { requiredKey } from "../../src/model/index.ts";
 import type { ModuleView } from "../../src/state/index.ts";
 import { T0, basis, moduleView, release, viewOf } from "../status/views.ts";
@@ -70,7 +70,7 @@ describe("what a module requires of another one", () => {
     expect(wait && `${wait.reason.replace("Dependency", "")}: ${wait.message.replace("b, which ", "")}`).toBe(
       expected,
     );
-    expect(describeRunBlocker(a, view)?.message).toBe(
+    expect(explainRequirements(a, view).runBlocker?.message).toBe(
       wait && `waits for ${wait.message} (since 2026-01-01T00:00:00Z)`,
     );
   });
@@ -83,9 +83,9 @@ describe("what a module requires of another one", () => {
     ["a loss where it waits itself", { blockedSince: T0 }, "it requires b, which is not Ready"],
   ])("is %s", (_, change, expected) => {
     const { a, view } = requiring("*", change);
-    expect(findLostRequirement(a, view)?.message).toBe(expected);
-    expect(findLostRequirement({ ...a, phase: "new" }, view)).toBeUndefined();
-    expect(findLostRequirement({ ...a, enabled: false }, view)).toBeUndefined();
+    expect(explainRequirements(a, view).lostRequirement?.message).toBe(expected);
+    expect(explainRequirements({ ...a, phase: "new" }, view).lostRequirement).toBeUndefined();
+    expect(explainRequirements({ ...a, enabled: false }, view).lostRequirement).toBeUndefined();
   });
 
   it.each<[string, { message?: string } | undefined, string | undefined]>([
@@ -100,7 +100,9 @@ describe("what a module requires of another one", () => {
     const view = viewOf([a], { objects });
     expect(findRunBlocker(a, view)?.message).toBe(expected);
     expect(findRunBlocker(a, view)?.reason).toBe(expected && "DependencyMissing");
-    expect(findLostRequirement(a, view)?.message).toBe(found?.message && `it requires ${expected ?? ""}`);
+    expect(explainRequirements(a, view).lostRequirement?.message).toBe(
+      found?.message && `it requires ${expected ?? ""}`,
+    );
   });
 
   it.each<[string, string | undefined, string, string | undefined]>([
@@ -116,7 +118,7 @@ describe("what a module requires of another one", () => {
     const view = viewOf([a], { serverVersion });
     const wait = expected && { reason: "DependencyMissing", message: `Kubernetes, which ${expected}` };
     expect(findRunBlocker(a, view)).toEqual(wait && { awaitedName: "Kubernetes", ...wait });
-    expect(findLostRequirement(a, view)?.message).toBe(
+    expect(explainRequirements(a, view).lostRequirement?.message).toBe(
       wait && serverVersion && `it requires ${wait.message}`,
     );
   });

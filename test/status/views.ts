@@ -12,7 +12,7 @@ import type {
   Projection,
   StateSnapshot,
 } from "../../src/status/index.ts";
-import { describeRunBlocker } from "../../src/plan/index.ts";
+import { explainRequirements } from "../../src/plan/index.ts";
 import { describeBlocker, findHeadOfDelayingQueue } from "../../src/status/explain/blockers.ts";
 import { indexSnapshot } from "../../src/status/explain/snapshot-index.ts";
 import { evaluateModule, type EvaluationContext } from "../../src/status/explain/module-state.ts";
@@ -215,5 +215,5 @@ export function blockerOf(snapshot: StateSnapshot, module: string): string | und
   const found = view.modules.get(module);
   if (found === undefined) return "no such module";
   const head = findHeadOfDelayingQueue(found, indexSnapshot(snapshot));
-  return describeBlocker(found, view, { runBlocker: describeRunBlocker(found, view), head });
+  return describeBlocker(found, view, { ...explainRequirements(found, view), head });
 }

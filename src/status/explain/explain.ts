@@ -6,14 +6,7 @@
 import { describeChangesByOthers } from "../../drift/index.ts";
 import { formatUtc } from "../../lib/index.ts";
 import { describeProblem } from "../../model/index.ts";
-import {
-  describeOtherBlockers,
-  describeRunBlocker,
-  findLostRequirement,
-  listReportedRequirements,
-  type Requirement,
-  type RunBlocker,
-} from "../../plan/index.ts";
+import { explainRequirements, type Requirement, type RunBlocker } from "../../plan/index.ts";
 import { collectWarnings, listMissingObjects } from "../../state/index.ts";
 import type { ModuleView, View } from "../../state/index.ts";
 import { describeBlocker, describeBlockingFailure, findHeadOfDelayingQueue } from "./blockers.ts";
@@ -120,8 +113,7 @@ export function explain(snapshot: StateSnapshot, now: number): Explanation {
 }
 
 function explainModule(view: ModuleView, index: SnapshotIndex, now: number): ModuleExplanation {
-  const runBlocker = describeRunBlocker(view, index.view);
-  const lostRequirement = findLostRequirement(view, index.view);
+  const { requirements, runBlocker, otherBlockers, lostRequirement } = explainRequirements(view, index.view);
   const head = findHeadOfDelayingQueue(view, index);
   const blocker = describeBlocker(view, index.view, { runBlocker, head });
   const ownHooks = index.failingHooks.filter(({ task }) => task.hook.module === view.name);
@@ -137,7 +129,12 @@ function explainModule(view: ModuleView, index: SnapshotIndex, now: number): Mod
   const evaluation = evaluateModule(view, facts);
   // A module that is not Pending does not wait for what delays its next run.
   const isWaiting = evaluation.state === "Pending";
-  const known = { blocker: isWaiting ? blocker : undefined, lostRequirement, failingHooks, nextRetryAt };
+  const known = {
+    blockers: isWaiting && blocker !== undefined ? [blocker, ...otherBlockers] : otherBlockers,
+    lostRequirement,
+    failingHooks,
+    nextRetryAt,
+  };
   const droppedTicks = index.droppedTicks.get(view.name) ?? [];
   const delayingHook = index.failingHooks.find(
     ({ task }) => task === head?.task && task.hook.module !== view.name,
@@ -157,10 +154,10 @@ function explainModule(view: ModuleView, index: SnapshotIndex, now: number): Mod
     isRunUnannounced: isRunUnannounced(view, now),
     runBlocker,
     lostRequirement,
-    requirements: listReportedRequirements(view, index.view),
+    requirements,
     failingHooks: facts.failingHooks,
     nextRetryAt,
-    reasons: listReasons(view, index.view, known),
+    reasons: listReasons(view, known),
     momentaryReasons: momentaryReasons.filter((sentence) => sentence !== undefined),
     warnings: view.enabled ? collectWarnings(view) : [],
     droppedTicks,
@@ -170,23 +167,22 @@ function explainModule(view: ModuleView, index: SnapshotIndex, now: number): Mod
 /** What is known of a module besides its view. */
 interface KnownReasons {
   /** What its due run or removal waits for. */
-  readonly blocker: string | undefined;
+  readonly blockers: readonly string[];
   readonly lostRequirement: RunBlocker | undefined;
   readonly failingHooks: readonly string[];
   readonly nextRetryAt: number | undefined;
 }
 
 /** Sentences about what is wrong with a module, one for each reason why it is not Ready, the gravest first; empty if all is well. */
-function listReasons(module: ModuleView, view: View, known: KnownReasons): string[] {
+function listReasons(module: ModuleView, known: KnownReasons): string[] {
   const { problem, retry, health, unhealthy, unready } = module;
-  const { blocker, lostRequirement, failingHooks, nextRetryAt } = known;
+  const { blockers, lostRequirement, failingHooks, nextRetryAt } = known;
   const remedy = problem?.retriedAs === undefined ? "requires action" : "is tried again";
   const missing = listMissingObjects(module);
   const facts = [
     problem && `${remedy}: ${describeProblem(problem)}`,
     module.crdWork,
-    blocker,
-    ...describeOtherBlockers(module, view),
+    ...blockers,
     ...failingHooks,
     lostRequirement?.message,
     module.suspended ? "suspended: Helm does not run, hooks continue to run" : undefined,
