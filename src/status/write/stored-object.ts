@@ -1,4 +1,4 @@
-/** The cached form of an AddonModule or AddonOperator on the server. */
+/** The cached form of an AddonModule, AddonOperator or ModuleSource on the server. */
 
 import type { NamedMeta, OwnerReference } from "../../kube/index.ts";
 import { digestJson } from "../../lib/index.ts";
