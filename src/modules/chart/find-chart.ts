@@ -17,7 +17,7 @@ import { findFiles, readText, stat } from "../read/files.ts";
 import { toFoundFile, type FoundFile } from "../read/fingerprint.ts";
 import { SizeLimits, walk } from "../read/walk.ts";
 import type { ChartArchives } from "./archives.ts";
-import { listChartCrds, readHelmIgnore } from "./chart-files.ts";
+import { listChartCrds, readHelmIgnore, type ChartFile } from "./chart-files.ts";
 import { addonFilePath, type ChartLocation } from "./addon-file.ts";
 
 export type LocatedChart = Pick<Module, "chart" | "chartDir" | "crdFiles">;
@@ -38,13 +38,12 @@ export function listChartInputs(
   if (stats === undefined) return new Map();
   const isArchive = !stats.isDirectory();
   if (isArchive) return new Map([[path, toFoundFile(chartDir, stats)]]);
-  const listPaths = (): string[] =>
-    digest === undefined ? listChartCrds(chartDir).map(({ rel }) => rel) : listDigestedFiles(chartDir);
   // `locateChart` reports the problem of a chart that cannot be listed.
-  const chartPaths = collect([], listPaths) ?? [];
-  const inputs = digest === undefined ? ["Chart.yaml", ...chartPaths] : chartPaths;
-  const inputPaths = inputs.map((rel) => join(path, rel));
-  return findFiles(dir, inputPaths);
+  const inputs = collect([], () =>
+    digest === undefined ? listChartCrds(chartDir) : listDigestedFiles(chartDir),
+  );
+  const chartYaml = digest === undefined ? findFiles(dir, [join(path, "Chart.yaml")]) : [];
+  return new Map([...chartYaml, ...(inputs ?? []).map((file) => [join(path, file.rel), file] as const)]);
 }
 
 /**
@@ -107,22 +106,22 @@ function resolvePathBelow(dir: string, path: string): string | undefined {
 }
 
 /** Files of a chart that its digest covers: follows links to directories and applies `.helmignore`, as helm does. Skips circular links, which helm refuses to render. */
-function listDigestedFiles(chart: string): string[] {
+function listDigestedFiles(chart: string): ChartFile[] {
   if (stat(chart)?.isDirectory() !== true) return [];
   const limits = new SizeLimits(chart);
-  const files: string[] = [];
-  for (const { rel, stats } of walk(chart, { limits, isLeftOut: readHelmIgnore(chart) })) {
+  const files: ChartFile[] = [];
+  for (const { rel, path, stats } of walk(chart, { limits, isLeftOut: readHelmIgnore(chart) })) {
     if (!stats.isFile()) continue;
     limits.countFileBytes(stats.size);
-    files.push(rel);
+    files.push({ rel, size: stats.size, ...toFoundFile(path, stats) });
   }
   return files;
 }
 
 /** `sha256:…` of the paths and contents of a directory's files. */
 function digestDirectory(dir: string): string {
-  const paths = listDigestedFiles(dir).values();
-  return `sha256:${hashFiles(paths.map((rel) => [rel, readRegularFile(join(dir, rel))]))}`;
+  const files = listDigestedFiles(dir).values();
+  return `sha256:${hashFiles(files.map(({ rel, path }) => [rel, readRegularFile(path)]))}`;
 }
 
 /** The content of `Chart.yaml`. Throws ProblemError if it is missing, invalid, or not a map. */

@@ -10,7 +10,7 @@ import { listChartInputs } from "../chart/find-chart.ts";
 import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";
 import { findFiles, isScript, stat } from "./files.ts";
 import { Fingerprint, toFoundFile, type FoundFile } from "./fingerprint.ts";
-import { SizeLimits, walk } from "./walk.ts";
+import { SizeLimits, walk, type WalkEntry } from "./walk.ts";
 
 /** The files of a module's directory that the operator reads, without their content. */
 export interface Listing {
@@ -49,17 +49,17 @@ export function listModule(dir: string): Listing {
   const ownCrds = entries.includes("crds") ? listOwnCrds(dir) : [];
   const paths = entries.flatMap((entry) => {
     if (entry === "openapi") return Object.values(SCHEMA_FILES);
-    if (entry === "crds") return ownCrds;
     return TOP_LEVEL_FILES.has(entry) ? [entry] : [];
   });
   const files = findFiles(dir, paths);
+  for (const { rel, path, stats } of ownCrds)
+    if (stats.isFile()) files.set(`crds/${rel}`, toFoundFile(path, stats));
   if (entries.includes("templates")) addTemplates(files, dir);
   const hooks = entries.includes("hooks") ? findHookFiles(join(dir, "hooks")) : new Map<string, FoundFile>();
   const addonFile = readAddonFile(dir);
   const chart = listChartInputs(dir, addonFile.chart);
   const misfits = findMisfits(dir, MODULE_KINDS);
-  const missingCrds = ownCrds.filter((rel) => !files.has(rel)).map((rel) => join(dir, rel));
-  const danglingCrds = missingCrds.filter((path) => stat(path) === undefined && isLink(path));
+  const danglingCrds = ownCrds.flatMap(({ path, stats }) => (stats.isSymbolicLink() ? [path] : []));
   const fingerprint = new Fingerprint([...files, ...hooks, ...chart], misfits.map(describeProblem));
   return { dir, files, hooks, chart, misfits, danglingCrds, addonFile, fingerprint };
 }
@@ -121,17 +121,16 @@ function addTemplates(files: Map<string, FoundFile>, dir: string): void {
  * `.helmignore` matches all of them, returns all: it then only keeps the CRDs out of helm's release record, and the
  * operator still applies them.
  */
-function listOwnCrds(dir: string): string[] {
+function listOwnCrds(dir: string): WalkEntry[] {
   const crds = join(dir, "crds");
   if (!stat(crds)?.isDirectory()) return [];
   const ignore = readHelmIgnore(dir);
   const all = [...walk(crds, { limits: new SizeLimits(crds), isLeftOut: () => false })]
     .filter(({ rel, stats }) => !stats.isDirectory() && /\.ya?ml$/.test(rel) && !/(?:^|\/)\./.test(rel))
-    .map(({ rel }) => `crds/${rel}`)
-    .sort();
-  const notIgnored = all.filter(
-    (rel) => !ignore(rel, false) && !listParentDirs(rel).some((dir) => ignore(dir, true)),
-  );
+    .sort((a, b) => (a.rel < b.rel ? -1 : 1));
+  const isIgnored = (rel: string): boolean =>
+    ignore(rel, false) || listParentDirs(rel).some((parent) => ignore(parent, true));
+  const notIgnored = all.filter(({ rel }) => !isIgnored(`crds/${rel}`));
   return notIgnored.length === 0 ? all : notIgnored;
 }
 
