@@ -30,10 +30,8 @@ async function world(change: Partial<MirrorOptions> = {}): Promise<World> {
   const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger: silentLogger });
   const hub = new WatchHub({ client, ...base });
   const requested: string[] = [];
-  const handleAnnotations: MirrorOptions["annotations"]["handleAnnotations"] = (
-    module = "",
-    annotations = {},
-  ) => void requested.push(`${module}/${annotations[REQUESTED_AT]}`);
+  const handleAnnotations: MirrorOptions["annotations"]["handleAnnotations"] = (module = "", annotations) =>
+    void requested.push(`${module}/${annotations?.[REQUESTED_AT]}`);
   const mirror = new StatusMirror({
     client,
     ...base,

@@ -357,6 +357,21 @@ describe("sources", () => {
   });
 });
 
+it("sources that vanish with their definition, which is there again when the operator reads it, remove no module", async () => {
+  const lab = await running();
+  await lab.stop();
+  lab.refuse = ({ path }) => {
+    if (!path.includes("customresourcedefinitions") || lab.crd === "crd-2") return undefined;
+    lab.crd = "crd-2";
+    lab.removeSource();
+    return undefined;
+  };
+  await lab.start();
+  await lab.pass(5 * MINUTE, () => lab.state.view.sourcesProblem !== undefined);
+  expect(lab.state.view.sourcesProblem).toContain("Modules that no ModuleSource names are not removed");
+  expect(lab.locked("web")).not.toHaveProperty("removed");
+});
+
 describe("a process that is killed", () => {
   it("before it writes the status: the next one writes what is in force, and asks no registry", async () => {
     const lab = await running();

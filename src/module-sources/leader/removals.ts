@@ -104,13 +104,19 @@ export class SourceRemovals {
    */
   async #recordCrdUid(): Promise<void> {
     if (this.#isCrdRecorded && this.#blocker === undefined) return;
-    const { lock, sources } = this.#context;
+    const { lock } = this.#context;
     const uid = await this.#readCrdUid();
     if (uid !== undefined && uid !== lock.crdUid) {
-      if (this.#listUnnamed(sources).length > 0) return;
+      // The known ModuleSources may be those of the former CRD: only a list after the read of the uid shows those of this one.
+      if (this.#listUnnamed(await this.#listSources()).length > 0) return;
       await this.#context.commit(() => lock.writeCrdUid(uid));
     }
     this.#isCrdRecorded = uid !== undefined;
+  }
+
+  /** The ModuleSources that the API server has now. */
+  async #listSources(): Promise<SourceList> {
+    return this.#context.sources.withObjects(await this.#context.listSources());
   }
 
   /**
@@ -130,7 +136,7 @@ export class SourceRemovals {
    */
   async #confirmRemovals(): Promise<number | void> {
     const { lockedModules, options } = this.#context;
-    const sources = this.#context.sources.withObjects(await this.#context.listSources());
+    const sources = await this.#listSources();
     const blocker = await this.#describeBlocker();
     if (blocker !== undefined) {
       this.#block(blocker);
