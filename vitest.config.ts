@@ -16,7 +16,7 @@ const measuring = [
   "test/patterns.test.ts",
   "test/fuzz/faces.test.ts",
   "test/hooks/run-hook.test.ts",
-  "test/lib/idle-memory.test.ts",
+  "test/base/idle-memory.test.ts",
 ];
 
 /** Small files that take long. */

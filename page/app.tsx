@@ -3,8 +3,8 @@
 import { effect } from "@preact/signals";
 import type { ComponentType } from "preact";
 
-import { describeProgress } from "../src/lib/time/progress.ts";
-import type { OperatorRow } from "../src/ui/wire.ts";
+import { describeProgress } from "../src/base/time/progress.ts";
+import type { OperatorRow } from "../src/surface/ui/wire.ts";
 import { Graph } from "./graph.tsx";
 import { connection, modules, now, operator, queues } from "./live.ts";
 import { ModuleView } from "./module.tsx";

@@ -1,6 +1,6 @@
 /** The layout of the graph of requirements. */
 
-import type { GraphNode } from "../src/ui/wire.ts";
+import type { GraphNode } from "../src/surface/ui/wire.ts";
 
 /** `from` requires `to`, or runs after it. */
 export interface Edge {

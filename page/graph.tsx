@@ -2,7 +2,7 @@
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import type { GraphNode } from "../src/ui/wire.ts";
+import type { GraphNode } from "../src/surface/ui/wire.ts";
 import { Pending, useFetched } from "./fetched.tsx";
 import { listEdges, layout, findRelatedModules, type Edge, type NodePosition } from "./graph-layout.ts";
 import { modules } from "./live.ts";

@@ -2,7 +2,13 @@
 
 import { computed, signal, type Signal } from "@preact/signals";
 
-import type { TableChange, PageModuleRow, StreamMessage, OperatorRow, QueueRow } from "../src/ui/wire.ts";
+import type {
+  TableChange,
+  PageModuleRow,
+  StreamMessage,
+  OperatorRow,
+  QueueRow,
+} from "../src/surface/ui/wire.ts";
 
 type Table<T> = ReadonlyMap<string, T>;
 

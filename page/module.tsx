@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 
-import type { ModuleDetail, PageModuleRow, ValuesDetail } from "../src/ui/wire.ts";
+import type { ModuleDetail, PageModuleRow, ValuesDetail } from "../src/surface/ui/wire.ts";
 import { Pending, useFetched } from "./fetched.tsx";
 import { modules, now } from "./live.ts";
 import { route, buildHref } from "./router.ts";

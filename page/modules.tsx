@@ -3,7 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import type { PageModuleRow } from "../src/ui/wire.ts";
+import type { PageModuleRow } from "../src/surface/ui/wire.ts";
 import { modules, now } from "./live.ts";
 import { previousModule, buildHref, focusFirstResult } from "./router.ts";
 import { Search, State } from "./state.tsx";

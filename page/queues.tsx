@@ -1,6 +1,6 @@
 /** The current queues. */
 
-import type { QueueRow, TaskRow } from "../src/ui/wire.ts";
+import type { QueueRow, TaskRow } from "../src/surface/ui/wire.ts";
 import { now, queues } from "./live.ts";
 import { State } from "./state.tsx";
 import { formatDuration } from "./format.ts";

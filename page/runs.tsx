@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 
-import type { PageModuleRow, RunDetail, RunRow, SpanRow } from "../src/ui/wire.ts";
+import type { PageModuleRow, RunDetail, RunRow, SpanRow } from "../src/surface/ui/wire.ts";
 import { Pending, useFetched } from "./fetched.tsx";
 import { modules, now, queues } from "./live.ts";
 import { buildHref } from "./router.ts";

@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "preact/hooks";
 
-import type { RunRow, SpanRow } from "../src/ui/wire.ts";
+import type { RunRow, SpanRow } from "../src/surface/ui/wire.ts";
 import { listTicks, pan, clamp, zoom, type TimeRange } from "./time-range.ts";
 import { formatDuration } from "./format.ts";
 

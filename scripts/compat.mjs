@@ -62,7 +62,9 @@ async function filters(jqs) {
   const title = `tests of filters with ${jqs.map(({ version }) => version).join(", ")}`;
   const named = { ...env, TEST_JQ: jqs.map(({ file }) => file).join(delimiter) };
   record(
-    await vitest(title, ["--project", "unit", "test/filter", "test/docs/hooks.test.ts"], { env: named }),
+    await vitest(title, ["--project", "unit", "test/hooks/filter", "test/docs/hooks.test.ts"], {
+      env: named,
+    }),
   );
 }
 

@@ -13,7 +13,7 @@ const { values: flags } = parseArgs({
 const INPUTS_OF_A_ROUND = "2000";
 const FILES = [
   "test/fuzz",
-  "test/filter/subset.test.ts",
+  "test/hooks/filter/subset.test.ts",
   "test/values/patch",
   "test/integration/judged-parsers.test.ts",
   "test/integration/judged-yaml.test.ts",

@@ -1,4 +1,4 @@
-// Writes the types and classes of both kinds from crds/ into src/status/models. A test compares the files with what the
+// Writes the types and classes of both kinds from crds/ into src/report/models. A test compares the files with what the
 // CRDs say.
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -14,11 +14,11 @@ const { generateInterface } = require("@kubernetes-models/generate");
 
 /** The generated files: where each one is, and the CRD that it is made from; objects of users need no class. */
 export const models = [
-  { crd: join(root, "crds", "addonmodules.yaml"), file: join(root, "src/status/models/addon-module.ts") },
-  { crd: join(root, "crds", "addonoperators.yaml"), file: join(root, "src/status/models/addon-operator.ts") },
+  { crd: join(root, "crds", "addonmodules.yaml"), file: join(root, "src/report/models/addon-module.ts") },
+  { crd: join(root, "crds", "addonoperators.yaml"), file: join(root, "src/report/models/addon-operator.ts") },
   {
     crd: join(root, "crds", "modulesources.yaml"),
-    file: join(root, "src/status/models/module-source.ts"),
+    file: join(root, "src/report/models/module-source.ts"),
     isRead: true,
   },
 ];
@@ -45,7 +45,7 @@ function textOf({ spec: { group, names, versions } }, isRead) {
 import { Model, type ModelData } from "@kubernetes-models/base";
 
 import type { NamedMeta } from "../../kube/index.ts";
-import type { Json } from "../../model/index.ts";
+import type { Json } from "../../base/model/index.ts";
 
 /** As data; its fields are explained in the CRD. */
 export interface I${kind} ${interfaceOf(properties, { apiVersion: `${group}/${version.name}`, kind })}

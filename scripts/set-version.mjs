@@ -8,7 +8,7 @@ const root = join(import.meta.dirname, "..");
 const PLACES = [
   "README.md",
   "Dockerfile",
-  "src/version.ts",
+  "src/config/settings/version.ts",
   "docs",
   "charts/addon-operator/Chart.yaml",
   "deploy",

@@ -1,8 +1,8 @@
 /** The entry point: runs the command line of this process. */
 
-import { exitCodeForError, runCommandLine, type Terminal } from "./commands/index.ts";
-import { readEnvironment } from "./environment.ts";
-import { escapeControlCharacters, writeAll } from "./lib/index.ts";
+import { exitCodeForError, runCommandLine, type Terminal } from "./main/commands/index.ts";
+import { readEnvironment } from "./config/settings/index.ts";
+import { escapeControlCharacters, writeAll } from "./base/index.ts";
 
 const OLDEST_NODE = 24;
 

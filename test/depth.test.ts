@@ -15,12 +15,12 @@ import {
   parseYaml,
   redactValues,
   toYaml,
-} from "../src/lib/index.ts";
-import { merge, type Json, type JsonObject, type Section } from "../src/model/index.ts";
+} from "../src/base/index.ts";
+import { merge, type Json, type JsonObject, type Section } from "../src/base/model/index.ts";
 import { applyJsonPatch, toStoredOperations, parsePatch, replayStoredPatches } from "../src/values/index.ts";
 import { configMap, modified } from "./kube/watch/watch-server.ts";
 import { settle } from "./support/clock.ts";
-import { bindingsLab } from "./bindings/kubernetes/bindings-lab.ts";
+import { bindingsLab } from "./hooks/bindings/kubernetes/bindings-lab.ts";
 import { binding, hookOf } from "./hooks/build.ts";
 import { keepLog } from "./support/logged.ts";
 import type { LoggedLine } from "./support/logged.ts";

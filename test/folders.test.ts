@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 /** What is no folder of `src`: whole scenarios, the outside of the program, and what tests share. */
 const OTHERS =
-  "engine integration e2e fuzz docs scripts deploy shell examples charts page support fixtures".split(" ");
+  "scenarios integration e2e fuzz docs scripts deploy shell examples charts page support fixtures".split(" ");
 
 const root = join(import.meta.dirname, "..");
 const foldersOf = (top: string): string[] =>

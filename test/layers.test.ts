@@ -6,39 +6,49 @@ import { describe, expect, it } from "vitest";
 import { isNode, nodes, type Node } from "./support/syntax.ts";
 
 /** Packages from the lowest layer up: each imports only those before it (src/README.md). */
-const PACKAGES = (
-  "model lib runtime trace values process kube webhooks cron health drift registry modules filter bindings hooks helm state queue plan triggers tasks " +
-  "status metrics module-sources ui debug preview admit offline wiring commands"
-).split(" ");
+const PACKAGES =
+  "base runtime values kube webhooks modules hooks helm engine config report releases sources surface main".split(
+    " ",
+  );
 
-/** Files beside the packages, and who may import them. */
-const ROOT_FILES: Readonly<Record<string, readonly string[]>> = {
-  "version.ts": ["wiring", "commands"],
-  "environment.ts": ["wiring", "main.ts", "config.ts", "child-environment.ts", "run-operator.ts"],
-  "child-environment.ts": ["config.ts"],
-  "settings.ts": ["wiring", "config.ts", "child-environment.ts", "setting-names.ts", "commands"],
-  "setting-names.ts": ["config.ts", "child-environment.ts", "commands"],
-  "setting-kinds.ts": ["settings.ts", "setting-names.ts"],
-  "config.ts": ["offline", "wiring", "commands", "run-operator.ts"],
-  "stop-signals.ts": ["commands", "run-operator.ts"],
-  "run-operator.ts": ["commands"],
-  "main.ts": [],
+/**
+ * Parts of packages, each with an index.ts of its own, from the lowest up. A part imports only the parts of its package that
+ * precede it. The name of a package stands for its files that belong to no other part.
+ */
+const PARTS: Readonly<Record<string, readonly string[]>> = {
+  base: ["model", ".", "trace", "process"],
+  kube: [".", "health", "drift"],
+  hooks: ["cron", "filter", "bindings", "."],
+  engine: ["state", "queue", "plan", "tasks"],
+  report: [".", "metrics"],
+  config: ["settings", "."],
+  sources: ["registry", "."],
+  surface: ["ui", "debug", "preview", "offline", "admit"],
+  main: ["wiring", ".", "commands"],
 };
+
+/** All parts in their order, as `kube` or `kube/health`. */
+const ROOMS = PACKAGES.flatMap((name) =>
+  (PARTS[name] ?? ["."]).map((part) => (part === "." ? name : `${name}/${part}`)),
+);
+
+/** The entry point, which stands above all. */
+const ENTRY = "main.ts";
 
 /** Libraries and built-in modules that one package alone may use. */
 const RESERVED: readonly (readonly [RegExp, string])[] = [
-  [/^(node:child_process|child_process|execa|koffi)(\/|$)/, "process"],
+  [/^(node:child_process|child_process|execa|koffi)(\/|$)/, "base/process"],
   [/^@kubernetes\/client-node(\/|$)/, "kube"],
-  [/^(node:)?timers(\/|$)/, "lib"],
+  [/^(node:)?timers(\/|$)/, "base"],
   [/^(ajv|ajv-formats)(\/|$)/, "values"],
-  [/^@opentelemetry\//, "trace"],
-  [/^prom-client(\/|$)/, "metrics"],
+  [/^@opentelemetry\//, "base/trace"],
+  [/^prom-client(\/|$)/, "report/metrics"],
 ];
 
 interface SourceFile {
   /** Path below src/. */
   readonly path: string;
-  readonly layer: string;
+  readonly room: string;
   readonly imports: readonly string[];
   /** Names that the file declares itself and exports. */
   readonly exports: readonly string[];
@@ -61,12 +71,13 @@ function read(path: string, text: string): SourceFile {
   const dynamic = module.dynamicImports.map(({ moduleRequest: { start, end } }) =>
     text.slice(start + 1, end - 1),
   );
-  return { path, layer: packageOf(path), imports: [...imports, ...reexports, ...dynamic], exports, program };
+  return { path, room: roomOf(path), imports: [...imports, ...reexports, ...dynamic], exports, program };
 }
 
-/** The folder, or for files of the root the file itself. */
-function packageOf(path: string): string {
-  return path.split("/")[0] ?? "";
+/** The part of a package that a file belongs to, as in ROOMS, or the file itself for the entry point. */
+function roomOf(path: string): string {
+  const [name = "", part = ""] = path.split("/");
+  return PARTS[name]?.includes(part) === true ? `${name}/${part}` : name;
 }
 
 /** What a file breaks, in words. */
@@ -81,22 +92,19 @@ function importViolations(file: SourceFile): string[] {
 
 function packageViolation(file: SourceFile, specifier: string): string | undefined {
   const owner = RESERVED.find(([pattern]) => pattern.test(specifier))?.[1];
-  return owner === undefined || owner === file.layer ? undefined : `only ${owner}/ may`;
+  return owner === undefined || owner === file.room ? undefined : `only ${owner}/ may`;
 }
 
 function localViolation(file: SourceFile, specifier: string): string | undefined {
   const target = relative(src, join(src, dirname(file.path), specifier));
-  const layer = packageOf(target);
-  if (layer === file.layer) {
-    return target === `${layer}/index.ts` ? "a package's files never import their own index.ts" : undefined;
-  }
-  const users = ROOT_FILES[target];
-  if (users !== undefined) return users.includes(file.layer) ? undefined : `only ${users.join(", ")} may`;
-  if (!PACKAGES.includes(layer)) return "there is no such package";
-  if (ROOT_FILES[file.layer] === undefined && PACKAGES.indexOf(layer) > PACKAGES.indexOf(file.layer))
-    return `${layer} stands above ${file.layer}`;
-  // The composition has no index.ts: main.ts and operator.ts import its files.
-  return target === `${layer}/index.ts` || layer === "wiring"
+  const room = roomOf(target);
+  if (room === file.room)
+    return target === `${room}/index.ts` ? "a package's files never import their own index.ts" : undefined;
+  if (!ROOMS.includes(room)) return "there is no such package";
+  if (file.room !== ENTRY && ROOMS.indexOf(room) > ROOMS.indexOf(file.room))
+    return `${room} stands above ${file.room}`;
+  // The program has no index.ts of the whole: its parts import the files of each other.
+  return target === `${room}/index.ts` || room === "main" || room === "main/wiring"
     ? undefined
     : "only its index.ts may be imported";
 }
@@ -106,22 +114,22 @@ const nameOf = (value: unknown): string =>
 
 const TIMERS = new Set(["setTimeout", "setInterval"]);
 
-/** Who sets timers of the clock: all others use loops, named timers, and what lib/time builds of them. */
-const TIMER_USERS = /^(runtime|lib\/time)\/|^queue\/worker\.ts$/;
+/** Who sets timers of the clock: all others use loops, named timers, and what base/time builds of them. */
+const TIMER_USERS = /^(runtime|base\/time)\/|^engine\/queue\/worker\.ts$/;
 
 /** Uses of the environment and of time, which one file alone may have. */
 function useViolation(node: Node, path: string): string | undefined {
   const { type } = node;
   if (type === "MemberExpression") {
     const member = `${nameOf(node["object"])}.${nameOf(node["property"])}`;
-    if (member === "process.env" && path !== "environment.ts")
-      return "process.env is read in environment.ts only";
+    if (member === "process.env" && path !== "config/settings/environment.ts")
+      return "process.env is read in config/settings/environment.ts only";
     if (nameOf(node["property"]) === "setTimer" && !TIMER_USERS.test(path))
-      return "setTimer is for runtime/, lib/time/ and the worker of a queue";
-    if (member === "Date.now" && path !== "lib/time/clock.ts") return "Date.now belongs to lib/clock";
+      return "setTimer is for runtime/, base/time/ and the worker of a queue";
+    if (member === "Date.now" && path !== "base/time/clock.ts") return "Date.now belongs to base/time";
   }
-  if (path === "lib/time/clock.ts") return undefined;
-  if (type === "CallExpression" && TIMERS.has(nameOf(node["callee"]))) return "timers belong to lib/clock";
+  if (path === "base/time/clock.ts") return undefined;
+  if (type === "CallExpression" && TIMERS.has(nameOf(node["callee"]))) return "timers belong to base/time";
   const args = node["arguments"];
   const isNow = type === "NewExpression" && Array.isArray(args) && args.length === 0;
   return isNow && nameOf(node["callee"]) === "Date"
@@ -173,9 +181,8 @@ function repeatedExports(sources: readonly SourceFile[]): string[] {
 }
 
 describe("the layers (src/README.md)", () => {
-  it("has the packages and root files of the list", () => {
-    const expected = [...PACKAGES, ...Object.keys(ROOT_FILES)].sort();
-    expect([...new Set(files.map((file) => file.layer))].sort()).toEqual(expected);
+  it("has the packages and the parts of the lists", () => {
+    expect([...new Set(files.map((file) => file.room))].sort()).toEqual([...ROOMS, ENTRY].sort());
   });
 
   it("imports downwards, and other packages by their index.ts", () => {
@@ -211,7 +218,7 @@ describe("the layers (src/README.md)", () => {
 
   it("lists every package in the map", () => {
     const map = readFileSync(join(src, "README.md"), "utf8");
-    expect(PACKAGES.filter((layer) => !map.includes(`\`${layer}/\``))).toEqual([]);
+    expect(ROOMS.filter((room) => !map.includes(`\`${room}/\``))).toEqual([]);
   });
 });
 
@@ -222,20 +229,24 @@ describe("the rules themselves", () => {
   };
 
   it.each([
-    ["lib/x.ts", 'import { run } from "../process/index.ts";', /process stands above lib/],
-    ["tasks/x.ts", 'import { run } from "../process/run.ts";', /only its index/],
-    ["tasks/x.ts", 'export * from "../status/index.ts";', /status stands above tasks/],
-    ["tasks/x.ts", 'const x = await import("../wiring/base.ts");', /wiring stands above tasks/],
-    ["tasks/x.ts", 'import { y } from "./index.ts";', /own index/],
-    ["tasks/x.ts", 'import { spawn } from "node:child_process";', /only process\//],
-    ["tasks/x.ts", 'import type { KubeConfig } from "@kubernetes/client-node";', /only kube\//],
-    ["tasks/x.ts", 'import { environment } from "../environment.ts";', /only wiring/],
-    ["tasks/x.ts", "export const home = process.env.HOME;", /process\.env/],
-    ["tasks/x.ts", "export const now = Date.now();", /Date\.now/],
-    ["tasks/x.ts", "export const now = new Date();", /new Date\(\)/],
-    ["tasks/x.ts", "setTimeout(() => {}, 1);", /timers belong/],
-    ["tasks/x.ts", "clock.setTimer(1, () => {});", /setTimer is for/],
-    ["tasks/index.ts", "export const x = 1;", /only re-exports/],
+    ["base/x.ts", 'import { run } from "./process/index.ts";', /base\/process stands above base/],
+    ["helm/x.ts", 'import { run } from "../base/process/run.ts";', /only its index/],
+    ["engine/tasks/x.ts", 'export * from "../../report/index.ts";', /report stands above engine/],
+    ["helm/x.ts", 'const x = await import("../main/wiring/base.ts");', /wiring stands above helm/],
+    ["helm/x.ts", 'import { y } from "./index.ts";', /own index/],
+    ["helm/x.ts", 'import { spawn } from "node:child_process";', /only base\/process\//],
+    ["helm/x.ts", 'import type { KubeConfig } from "@kubernetes/client-node";', /only kube\//],
+    [
+      "surface/ui/x.ts",
+      'import { environment } from "../../config/settings/environment.ts";',
+      /only its index/,
+    ],
+    ["helm/x.ts", "export const home = process.env.HOME;", /process\.env/],
+    ["helm/x.ts", "export const now = Date.now();", /Date\.now/],
+    ["helm/x.ts", "export const now = new Date();", /new Date\(\)/],
+    ["helm/x.ts", "setTimeout(() => {}, 1);", /timers belong/],
+    ["helm/x.ts", "clock.setTimer(1, () => {});", /setTimer is for/],
+    ["helm/index.ts", "export const x = 1;", /only re-exports/],
   ])("%s: %s is refused", (path, text, reason) => {
     expect(judge(path, text)).toEqual([expect.stringMatching(reason)]);
   });
@@ -265,9 +276,9 @@ describe("the rules themselves", () => {
   });
 
   it.each([
-    ["tasks/x.ts", 'import { run } from "../queue/index.ts";'],
-    ["tasks/x.ts", "export const at = (ms: number) => new Date(ms).toISOString() + Date.UTC(2026);"],
-    ["commands/run.ts", 'const x = await import("../run-operator.ts");'],
+    ["engine/tasks/x.ts", 'import { run } from "../queue/index.ts";'],
+    ["helm/x.ts", "export const at = (ms: number) => new Date(ms).toISOString() + Date.UTC(2026);"],
+    ["main/commands/run.ts", 'const x = await import("../run-operator.ts");'],
   ])("%s: %s is fine", (path, text) => {
     expect(judge(path, text)).toEqual([]);
   });

@@ -7,10 +7,10 @@ import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 
 import { programFile } from "../scripts/operator.mjs";
 import { tools } from "../scripts/setup/tools.mjs";
-import { UsageError } from "../src/config.ts";
-import { serveSocket } from "../src/debug/index.ts";
-import { parseYaml } from "../src/lib/index.ts";
-import { RELEASE } from "../src/version.ts";
+import { UsageError } from "../src/config/settings/config.ts";
+import { serveSocket } from "../src/surface/debug/index.ts";
+import { parseYaml } from "../src/base/index.ts";
+import { RELEASE } from "../src/config/settings/version.ts";
 import { runOffline } from "./support/command-line.ts";
 
 let root: string;

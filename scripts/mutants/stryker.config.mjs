@@ -1,24 +1,24 @@
 /**
  * `npm run mutants`: changes the code that decides in small ways, one at a time, and checks that a test fails. One package:
- * `npm run mutants -- --mutate 'src/plan/*.ts'`. The report is in `.tmp/mutants`.
+ * `npm run mutants -- --mutate 'src/engine/plan/*.ts'`. The report is in `.tmp/mutants`.
  */
 export default {
   mutate: [
-    "src/{plan,state,values,queue,tasks,modules}/**/*.ts",
+    "src/{engine,values,modules}/**/*.ts",
     "src/helm/decide.ts",
-    "src/status/explain/*.ts",
-    "src/lib/redact/**/*.ts",
+    "src/report/explain/*.ts",
+    "src/base/redact/**/*.ts",
   ],
   plugins: ["./scripts/mutants/runner.mjs"],
   testRunner: "in-process",
   // The random histories of the engine take as long as all other tests together.
   inProcess: {
     include: [
-      "test/{engine,modules,plan,queue,state,status,tasks,values}/**/*.test.ts",
+      "test/{scenarios,engine,modules,report,values}/**/*.test.ts",
       "test/helm/decide.test.ts",
-      "test/lib/redact/*.test.ts",
+      "test/base/redact/*.test.ts",
     ],
-    exclude: ["test/engine/fuzz.test.ts"],
+    exclude: ["test/scenarios/fuzz.test.ts"],
   },
   coverageAnalysis: "perTest",
   // Constants that are made while a file is loaded: each would need a new process and all tests.

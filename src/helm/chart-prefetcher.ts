@@ -5,7 +5,7 @@
 
 import { availableParallelism } from "node:os";
 
-import { mapInParallel } from "../lib/index.ts";
+import { mapInParallel } from "../base/index.ts";
 import { isMissingAnswer } from "./binary/helm-messages.ts";
 import { decideBeforeRendering, collectFacts, planRelease } from "./decide.ts";
 import { DownApiError } from "./down-apis.ts";

@@ -5,9 +5,9 @@
  * the labels only; `recover` marks a release failed that a killed helm left pending, then upgrades it; `stay` leaves a rolled back release.
  */
 
-import { provesBroken } from "../health/index.ts";
-import { digest } from "../lib/index.ts";
-import { objectOf, readJson, retriesOf } from "../model/index.ts";
+import { provesBroken } from "../kube/health/index.ts";
+import { digest } from "../base/index.ts";
+import { objectOf, readJson, retriesOf } from "../base/model/index.ts";
 import { requireAdoptableRelease } from "./release/adoption.ts";
 import { computeInputsDigest, addReachOfValues } from "./chart/chart.ts";
 import { differsOnlyByDownApis, isIncomplete } from "./down-apis.ts";

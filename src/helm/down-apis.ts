@@ -4,8 +4,8 @@
  */
 
 import { remedyOf, type GroupVersion } from "../kube/index.ts";
-import { canonicalJson, listNames, sameJson } from "../lib/index.ts";
-import { isContainer, valueAt, type Json } from "../model/index.ts";
+import { canonicalJson, listNames, sameJson } from "../base/index.ts";
+import { isContainer, valueAt, type Json } from "../base/model/index.ts";
 import { formatApiVersion, listApiVersions } from "./chart/capabilities.ts";
 import { readChartTexts } from "./chart/chart.ts";
 import {

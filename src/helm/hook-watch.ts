@@ -4,7 +4,7 @@
  * missing can neither succeed nor fail, but helm waits for it until its time limit, so the watch ends helm earlier.
  */
 
-import { exponentialDelay, type DelayGrowth } from "../lib/index.ts";
+import { exponentialDelay, type DelayGrowth } from "../base/index.ts";
 import { Loop } from "../runtime/index.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import { buildDeletedObjectError, isHookMissing } from "./objects/hook-objects.ts";

@@ -4,8 +4,8 @@
  */
 
 import { isForbidden, type Accounts, type AccountSettings } from "../kube/index.ts";
-import { oneLine } from "../lib/index.ts";
-import { parseAccount, describeAccount, ProblemError, userOf, type Account } from "../model/index.ts";
+import { oneLine } from "../base/index.ts";
+import { parseAccount, describeAccount, ProblemError, userOf, type Account } from "../base/model/index.ts";
 import type { CrdRequest } from "./crds/crd.ts";
 import { ensureLocation } from "./release/relocate.ts";
 import type { ModuleIdentity, Reconciler, ReconcileRequest } from "./types.ts";

@@ -1,7 +1,7 @@
 /** Previews what a run would do about a release and change in the cluster (docs/reference/commands.md). */
 
-import { mapInParallel, oneLine, sameJson } from "../lib/index.ts";
-import { describeProblem, type JsonObject } from "../model/index.ts";
+import { mapInParallel, oneLine, sameJson } from "../base/index.ts";
+import { describeProblem, type JsonObject } from "../base/model/index.ts";
 import type { CrdTools } from "./crds/crd.ts";
 import { previewCrds } from "./crds/ensure-crds.ts";
 import { collectFacts, planRelease, type ReleasePlan } from "./decide.ts";

@@ -3,8 +3,8 @@
  * digests, by which a later run recognizes that nothing has changed.
  */
 
-import { provesBroken } from "../health/index.ts";
-import { sleep } from "../lib/index.ts";
+import { provesBroken } from "../kube/health/index.ts";
+import { sleep } from "../base/index.ts";
 import { reportAdoption } from "./release/adoption.ts";
 import { HelmError } from "./binary/helm-errors.ts";
 import { helmSays } from "./binary/helm-messages.ts";

@@ -4,7 +4,7 @@
  */
 
 import type { Discovery, KindFinder } from "../kube/index.ts";
-import type { Module, OnFailure } from "../model/index.ts";
+import type { Module, OnFailure } from "../base/model/index.ts";
 import { ModuleTools, type ModuleAccounts } from "./module-tools.ts";
 import { ChartPrefetcher, type UpcomingModule } from "./chart-prefetcher.ts";
 import { ForeignReleaseError, UnreadObjectsError, UnseenError } from "./binary/helm-errors.ts";
@@ -36,7 +36,7 @@ import { FormerObjectsWatch } from "./objects/former-objects.ts";
 import { claimRemainingHookObjects } from "./objects/hook-objects.ts";
 import { retainBeforeRemoval } from "./objects/retain.ts";
 import { DeferredLabels } from "./release/deferred-labels.ts";
-import { oneLine } from "../lib/index.ts";
+import { oneLine } from "../base/index.ts";
 import { ensureNamespace, completeMove } from "./release/relocate.ts";
 import { isInstalled } from "./release/revisions.ts";
 import { ObservedReleases, type ObservedOptions } from "./release/observed-releases.ts";

@@ -14,9 +14,9 @@ import {
   toYaml,
   WorkSlices,
   type Clock,
-} from "../lib/index.ts";
-import { objectOf, type JsonObject, type Module } from "../model/index.ts";
-import { ScratchDir } from "../process/index.ts";
+} from "../base/index.ts";
+import { objectOf, type JsonObject, type Module } from "../base/model/index.ts";
+import { ScratchDir } from "../base/process/index.ts";
 import type { ChartOptions, Helm, UpgradeOptions, OfflineRenderOptions } from "./binary/helm.ts";
 import { toHelmValues } from "./binary/values-text.ts";
 import {

@@ -1,7 +1,7 @@
 /** Repairs the records of a release (helm's Secrets, one for each revision) after errors of helm, or after a helm that was killed. */
 
 import { apiGroupOf } from "../kube/index.ts";
-import { listNames, mapInParallel } from "../lib/index.ts";
+import { listNames, mapInParallel } from "../base/index.ts";
 import { BrokenRecordError, type HelmError } from "./binary/helm-errors.ts";
 import { HELM_MESSAGES, helmSays, listInvalidObjects } from "./binary/helm-messages.ts";
 import { resourceName, type ObjectRef } from "./manifest/manifest.ts";

@@ -1,9 +1,9 @@
 /** Types of the work on releases: requests, tools, and the state of one reconciliation. */
 
-import type { HealthCondition } from "../health/index.ts";
+import type { HealthCondition } from "../kube/health/index.ts";
 import type { Discovery, KubeClient } from "../kube/index.ts";
-import type { Clock, Logger } from "../lib/index.ts";
-import type { Json, JsonObject, Module, OnFailure } from "../model/index.ts";
+import type { Clock, Logger } from "../base/index.ts";
+import type { Json, JsonObject, Module, OnFailure } from "../base/model/index.ts";
 import type { AdoptPolicy, ReleaseOwner } from "./release/adoption.ts";
 import type { Helm, HelmReport } from "./binary/helm.ts";
 import type { Capabilities } from "./chart/capabilities.ts";

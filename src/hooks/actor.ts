@@ -8,11 +8,11 @@ import { delimiter } from "node:path";
 
 import { assertCanList, assertPermitted, openAccountKubeconfig, RunTokens } from "../kube/index.ts";
 import type { Accounts, KubeAccess, KubeClient, Permission, Resource } from "../kube/index.ts";
-import { attempt, findPathProblemBesideUsers, matchesGlob, oneLine, splitList } from "../lib/index.ts";
-import { userOf, type Account, type Hook, type KubernetesBinding, type Module } from "../model/index.ts";
+import { attempt, findPathProblemBesideUsers, matchesGlob, oneLine, splitList } from "../base/index.ts";
+import { userOf, type Account, type Hook, type KubernetesBinding, type Module } from "../base/model/index.ts";
 import { resolveDirectories } from "../modules/index.ts";
-import { findAccessObstacle, findUserIdProblem, UserIds } from "../process/index.ts";
-import type { Children, ScratchDir } from "../process/index.ts";
+import { findAccessObstacle, findUserIdProblem, UserIds } from "../base/process/index.ts";
+import type { Children, ScratchDir } from "../base/process/index.ts";
 
 /** The ServiceAccount under which helm and the hooks of a module act, in place of the operator's. */
 export interface ModuleActor {

@@ -5,10 +5,10 @@
 
 import { extname } from "node:path";
 
-import { attempt, oneLine, parseJson } from "../lib/index.ts";
-import { asString, GLOBAL, objectOf } from "../model/index.ts";
-import type { Hook, HookFile } from "../model/index.ts";
-import type { RunResult } from "../process/index.ts";
+import { attempt, oneLine, parseJson } from "../base/index.ts";
+import { asString, GLOBAL, objectOf } from "../base/model/index.ts";
+import type { Hook, HookFile } from "../base/model/index.ts";
+import type { RunResult } from "../base/process/index.ts";
 
 /** Whether a file may be a batch file: its name has no extension. */
 export function mayBeBatchFile({ path }: Pick<HookFile, "path">): boolean {

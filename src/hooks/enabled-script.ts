@@ -2,9 +2,9 @@
 
 import { dirname } from "node:path";
 
-import { type Logger, oneLine } from "../lib/index.ts";
-import type { RunResult, ScratchDir, ScratchData } from "../process/index.ts";
-import { span } from "../trace/index.ts";
+import { type Logger, oneLine } from "../base/index.ts";
+import type { RunResult, ScratchDir, ScratchData } from "../base/process/index.ts";
+import { span } from "../base/trace/index.ts";
 import { homeVariables } from "./actor.ts";
 import { OutputLog } from "./output/output-log.ts";
 import { buildStartOptions, withScratchDirectory, type RunSettings } from "./run-hook.ts";

@@ -3,9 +3,9 @@
 import { basename, dirname, relative, sep } from "node:path";
 import { readFile } from "node:fs/promises";
 
-import { oneLine, parseExactJson } from "../lib/index.ts";
-import { asString, isJsonObject, MAIN_QUEUE } from "../model/index.ts";
-import type { BatchItem, Hook, HookFile, JsonObject, Problem } from "../model/index.ts";
+import { oneLine, parseExactJson } from "../base/index.ts";
+import { asString, isJsonObject, MAIN_QUEUE } from "../base/model/index.ts";
+import type { BatchItem, Hook, HookFile, JsonObject, Problem } from "../base/model/index.ts";
 import { runHookFile, type HookFileRun, type HookRunResult } from "./run-hook.ts";
 import { queryConfig, type HookQueryOptions } from "./config/query-config.ts";
 import { toConfigProblem, toFailureProblem } from "./config/loader.ts";

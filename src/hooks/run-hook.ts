@@ -3,13 +3,13 @@
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { isReviewBinding } from "../bindings/index.ts";
-import { oneLine, type LogFields, type Logger } from "../lib/index.ts";
-import type { Hook, HookFile, HookTrigger } from "../model/index.ts";
-import { ScratchDir, type Children, type RunRequest, type RunResult } from "../process/index.ts";
-import type { ScratchData } from "../process/index.ts";
+import { isReviewBinding } from "./bindings/index.ts";
+import { oneLine, type LogFields, type Logger } from "../base/index.ts";
+import type { Hook, HookFile, HookTrigger } from "../base/model/index.ts";
+import { ScratchDir, type Children, type RunRequest, type RunResult } from "../base/process/index.ts";
+import type { ScratchData } from "../base/process/index.ts";
 import { withAccess, type ModuleActor } from "./actor.ts";
-import { currentTraceParent } from "../trace/index.ts";
+import { currentTraceParent } from "../base/trace/index.ts";
 import { batchArguments, batchEnvironment, describeFailedResult, getTimeLimitMs } from "./batch.ts";
 import { recordHookSpans } from "./output/hook-spans.ts";
 import { parseMetrics, type MetricOperation } from "./output/metrics-file.ts";

@@ -1,7 +1,7 @@
 /** Errors of calls to the API server, built from its answers without secrets. */
 
-import { attempt, hideQuotedValues, parseJson } from "../lib/index.ts";
-import { isJsonObject, type JsonObject } from "../model/index.ts";
+import { attempt, hideQuotedValues, parseJson } from "../base/index.ts";
+import { isJsonObject, type JsonObject } from "../base/model/index.ts";
 
 const MAX_RETRY_AFTER_MS = 30_000;
 

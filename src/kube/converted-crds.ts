@@ -1,6 +1,6 @@
 /** Finds CRDs whose conversion webhook an operator has configured. */
 
-import { objectOf } from "../model/index.ts";
+import { objectOf } from "../base/model/index.ts";
 import type { KubeClient } from "./client/client.ts";
 import { listMetadata } from "./client/verbs.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "./resources.ts";

@@ -1,8 +1,8 @@
 /** Queries the API server for RBAC permissions of the operator and of accounts, and names the missing ones. */
 
 import type { KubeAccess, KubeClient } from "./client/client.ts";
-import { mapInParallel, oneLine } from "../lib/index.ts";
-import { describeAccount, userOf, type Account, type Overlay } from "../model/index.ts";
+import { mapInParallel, oneLine } from "../base/index.ts";
+import { describeAccount, userOf, type Account, type Overlay } from "../base/model/index.ts";
 import { Loop } from "../runtime/index.ts";
 import {
   CLUSTER_ROLE_BINDINGS,

@@ -9,7 +9,7 @@ import type { KubeAccess } from "./client/client.ts";
 import { MANAGED_BY_OPERATOR, SECRETS, type Secret } from "./resources.ts";
 import { create, get } from "./client/verbs.ts";
 import { ignoreNotFound, isAlreadyExists } from "./api-errors.ts";
-import { oneLine, useRedactionKey } from "../lib/index.ts";
+import { oneLine, useRedactionKey } from "../base/index.ts";
 
 const KEY_BYTES = 32;
 

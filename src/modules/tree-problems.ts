@@ -3,8 +3,8 @@
  * operator has not fetched it from a registry yet.
  */
 
-import type { Logger } from "../lib/index.ts";
-import { describeProblem, type Module, type Problem, type Tree } from "../model/index.ts";
+import type { Logger } from "../base/index.ts";
+import { describeProblem, type Module, type Problem, type Tree } from "../base/model/index.ts";
 
 /**
  * Logs the warnings and problems of the directories and of each module that are new since `previous`. At the first

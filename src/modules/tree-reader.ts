@@ -1,6 +1,6 @@
 /** Reads the directories that the settings of an operator name: all of them, or one module again. */
 
-import type { Tree } from "../model/index.ts";
+import type { Tree } from "../base/model/index.ts";
 import { readTree } from "./read/read-tree.ts";
 import type { ReadTreeOptions } from "./read/reading.ts";
 import { rereadModule } from "./read/refresh-module.ts";

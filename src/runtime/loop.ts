@@ -1,6 +1,6 @@
 /** The loop that all periodic and repeated work uses: one run at a time, after triggers, failures and pauses. */
 
-import { exponentialDelay, Timers, toError, type Clock, type DelayGrowth } from "../lib/index.ts";
+import { exponentialDelay, Timers, toError, type Clock, type DelayGrowth } from "../base/index.ts";
 
 interface LoopOptions {
   readonly clock: Clock;

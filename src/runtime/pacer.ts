@@ -1,6 +1,6 @@
 /** Bounds the share of the processor that repeated work takes, so that it does not slow down the rest of the operator. */
 
-import { Timers, type Clock } from "../lib/index.ts";
+import { Timers, type Clock } from "../base/index.ts";
 
 /** Work that took 1 ms delays the next one for 20 ms on average: it takes a twentieth of the time at most. */
 const PAUSE_PER_COST = 20;

@@ -3,9 +3,9 @@
  * module is due when the *basis* of its last run, the digests of all that the run depended on, differs from the basis now.
  */
 
-import { digest, digestJson } from "../lib/index.ts";
-import { GLOBAL } from "../model/index.ts";
-import type { Json, JsonObject, Module, Section } from "../model/index.ts";
+import { digest, digestJson } from "../base/index.ts";
+import { GLOBAL } from "../base/model/index.ts";
+import type { Json, JsonObject, Module, Section } from "../base/model/index.ts";
 import { findSection, keepsRelease, type ModuleSettings, type ParsedConfig } from "./config/config-map.ts";
 import type { SourcesView } from "./sources/section-sources.ts";
 

@@ -3,7 +3,7 @@
  * hooks get no such nulls, helm gets them, because they also remove defaults of the chart.
  */
 
-import { digestJson, type KnownSecrets } from "../lib/index.ts";
+import { digestJson, type KnownSecrets } from "../base/index.ts";
 import {
   combineMembers,
   FLAG_EXTENDERS,
@@ -11,8 +11,8 @@ import {
   mapMembers,
   merge,
   mergeLayers,
-} from "../model/index.ts";
-import type { EnabledBy, FlagExtender, Json, JsonObject, Module, Section } from "../model/index.ts";
+} from "../base/model/index.ts";
+import type { EnabledBy, FlagExtender, Json, JsonObject, Module, Section } from "../base/model/index.ts";
 import type { ParsedConfig } from "./config/config-map.ts";
 import { replayStoredPatches, type PatchOperation } from "./patch/apply-patch.ts";
 import type { Schemas } from "./schema/schemas.ts";

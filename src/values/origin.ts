@@ -3,9 +3,9 @@
  * A *leaf* is a value that one layer sets as a whole: any value but a map. Paths are JSON pointers within a section.
  */
 
-import { isAtOrBelow, listLeaves, toPointer, sameJson, parsePointer } from "../lib/index.ts";
-import { isJsonObject, member, valueAt, mergeLayers } from "../model/index.ts";
-import type { Json, Module, SchemaFiles, Section } from "../model/index.ts";
+import { isAtOrBelow, listLeaves, toPointer, sameJson, parsePointer } from "../base/index.ts";
+import { isJsonObject, member, valueAt, mergeLayers } from "../base/model/index.ts";
+import type { Json, Module, SchemaFiles, Section } from "../base/model/index.ts";
 import { mergeSectionLayers, type SectionInput } from "./layers.ts";
 import type { PatchOperation } from "./patch/apply-patch.ts";
 import type { Violation } from "./schema/violation.ts";

@@ -3,9 +3,9 @@
  * under its values key (`web:`), and perhaps a *flag*, which enables it (`webEnabled: true`).
  */
 
-import { findKeyLine, parseYaml, parsePointer, YamlError, type ParsedYaml } from "../lib/index.ts";
-import { ProblemError, collect, isContainer, isJsonObject, member } from "../model/index.ts";
-import type { Json, JsonObject, Problem, Section, StaticValues } from "../model/index.ts";
+import { findKeyLine, parseYaml, parsePointer, YamlError, type ParsedYaml } from "../base/index.ts";
+import { ProblemError, collect, isContainer, isJsonObject, member } from "../base/model/index.ts";
+import type { Json, JsonObject, Problem, Section, StaticValues } from "../base/model/index.ts";
 
 /** Section and flag of a module in one source; both optional. */
 export interface SectionAndFlag {

@@ -3,9 +3,9 @@
  * of one module or the global ones; a chart of the kind `root` gets the section of its module as root values.
  */
 
-import { digest, digestJson, type KnownSecrets } from "../lib/index.ts";
-import { GLOBAL, isJsonObject, objectOf, merge } from "../model/index.ts";
-import type { JsonObject, Module, Problem, Section } from "../model/index.ts";
+import { digest, digestJson, type KnownSecrets } from "../base/index.ts";
+import { GLOBAL, isJsonObject, objectOf, merge } from "../base/model/index.ts";
+import type { JsonObject, Module, Problem, Section } from "../base/model/index.ts";
 import { listSecretPaths } from "./layers.ts";
 import { describeViolations, locateViolations } from "./origin.ts";
 import type { Violation } from "./schema/violation.ts";

@@ -4,9 +4,9 @@
  * its overlay (the operator's own object, into which hooks write) and patches of hooks.
  */
 
-import type { KnownSecrets } from "../lib/index.ts";
-import { GLOBAL } from "../model/index.ts";
-import type { FlagExtender, JsonObject, Module, SchemaFiles, Section, Tree } from "../model/index.ts";
+import type { KnownSecrets } from "../base/index.ts";
+import { GLOBAL } from "../base/model/index.ts";
+import type { FlagExtender, JsonObject, Module, SchemaFiles, Section, Tree } from "../base/model/index.ts";
 import { findSection, NO_SETTINGS, type ModuleSettings, type ParsedConfig } from "./config/config-map.ts";
 import type { Sections } from "./config/config-write.ts";
 import { Digests } from "./digests.ts";

@@ -2,8 +2,8 @@
 
 import type { Http2ServerRequest } from "node:http2";
 
-import { ByteCollector, JsonMeter, MAX_DEPTH, Timers, type Clock } from "../lib/index.ts";
-import { CONVERSION_PATHS } from "../model/index.ts";
+import { ByteCollector, JsonMeter, MAX_DEPTH, Timers, type Clock } from "../base/index.ts";
+import { CONVERSION_PATHS } from "../base/model/index.ts";
 import { Shares, type BodyLimit, type BodyLimits } from "./limits.ts";
 import { ReviewError } from "./review.ts";
 

@@ -3,7 +3,7 @@
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 
-import { Timers, type Clock } from "../lib/index.ts";
+import { Timers, type Clock } from "../base/index.ts";
 import { AddressRateLimiter, type ShareLimit } from "./limits.ts";
 
 interface ConnectionOptions {

@@ -8,8 +8,8 @@ import { isIP } from "node:net";
 import { checkServerIdentity } from "node:tls";
 
 import { FOLLOWER_HEADER, type Address } from "../kube/index.ts";
-import { oneLine, parseExactJson, readAtMost, shareCalls, type Clock } from "../lib/index.ts";
-import { isJsonObject, objectOf, type JsonObject } from "../model/index.ts";
+import { oneLine, parseExactJson, readAtMost, shareCalls, type Clock } from "../base/index.ts";
+import { isJsonObject, objectOf, type JsonObject } from "../base/model/index.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 import { ReviewError } from "./review.ts";
 

@@ -1,6 +1,6 @@
 /** The limits of the webhook server for its clients, and the counters that enforce them. */
 
-import type { Clock } from "../lib/index.ts";
+import type { Clock } from "../base/index.ts";
 
 /** Limits of a resource. */
 export interface ShareLimit {

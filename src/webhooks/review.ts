@@ -1,7 +1,7 @@
 /** Reviews: what the API server sends to webhooks, and the form of the answers (docs/reference/hooks.md, "Webhooks"). */
 
-import { parseExactJson } from "../lib/index.ts";
-import { isJsonObject, objectOf, type Json, type JsonObject } from "../model/index.ts";
+import { parseExactJson } from "../base/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject } from "../base/model/index.ts";
 
 /** An admission request: its known fields only, in the form that hooks get. `object`, `oldObject` and `options` may be null. */
 export interface AdmissionRequest extends JsonObject {

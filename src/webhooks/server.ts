@@ -20,8 +20,8 @@ import {
   parseDuration,
   threadCpuMs,
   Timers,
-} from "../lib/index.ts";
-import type { Clock } from "../lib/index.ts";
+} from "../base/index.ts";
+import type { Clock } from "../base/index.ts";
 import { Bodies } from "./body.ts";
 import type { Certificate } from "./certificate/certificate.ts";
 import {

@@ -1,7 +1,7 @@
 /** The webhooks of the operator: combines server, certificate, routes and registration. */
 
 import type { Address } from "../kube/index.ts";
-import { oneLine } from "../lib/index.ts";
+import { oneLine } from "../base/index.ts";
 import { Loop } from "../runtime/index.ts";
 import { CertificateRotation, type Certificate, type CertificateSource } from "./certificate/certificate.ts";
 import { LeaderClient } from "./follower.ts";

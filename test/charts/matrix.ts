@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { tools } from "../../scripts/setup/tools.mjs";
-import { parseYaml } from "../../src/lib/index.ts";
-import type { Json, JsonObject } from "../../src/model/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import type { Json, JsonObject } from "../../src/base/model/index.ts";
 
 export const CHART = new URL("../../charts/addon-operator", import.meta.url).pathname;
 

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import { parseYaml } from "../../src/lib/index.ts";
-import type { Json, JsonObject } from "../../src/model/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import type { Json, JsonObject } from "../../src/base/model/index.ts";
 import { kstatus } from "../support/kstatus.ts";
 import { runLua } from "./lua.ts";
 

@@ -3,8 +3,8 @@ import { runInNewContext } from "node:vm";
 
 import { describe, expect, it } from "vitest";
 
-import { parseYaml } from "../../src/lib/index.ts";
-import type { JsonObject } from "../../src/model/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
 import { kstatus } from "../support/kstatus.ts";
 
 function documents(file: string): JsonObject[] {

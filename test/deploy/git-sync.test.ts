@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { locate } from "../../scripts/setup/tools.mjs";
-import { parseYaml } from "../../src/lib/index.ts";
-import type { JsonObject } from "../../src/model/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
 import { objectsOf, render } from "../charts/matrix.ts";
 
 interface Container {

@@ -1,6 +1,6 @@
 import { type LuaState, lauxlib, lua, lualib, to_luastring } from "fengari";
 
-import { type Json, isJsonObject, isNumber } from "../../src/model/index.ts";
+import { type Json, isJsonObject, isNumber } from "../../src/base/model/index.ts";
 
 /**
  * Runs a script as Argo CD does: with the global `obj`, the libraries base and table, and `os` with nothing but the

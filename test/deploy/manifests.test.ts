@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { renderDeploy } from "../../scripts/render-deploy.mjs";
 import { locate } from "../../scripts/setup/tools.mjs";
-import { parseYaml } from "../../src/lib/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
 
 const text = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 

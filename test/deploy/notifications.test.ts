@@ -3,9 +3,9 @@ import { runInNewContext } from "node:vm";
 
 import { describe, expect, it } from "vitest";
 
-import { parseYaml } from "../../src/lib/index.ts";
-import type { JsonObject } from "../../src/model/index.ts";
-import { EVENT_REASONS } from "../../src/status/events.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
+import { EVENT_REASONS } from "../../src/report/events.ts";
 import { runLua } from "./lua.ts";
 
 const read = (path: string): string => readFileSync(new URL(`../../deploy/${path}`, import.meta.url), "utf8");

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import { parseYaml } from "../../src/lib/index.ts";
-import { type Json, type JsonObject, isJsonObject } from "../../src/model/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import { type Json, type JsonObject, isJsonObject } from "../../src/base/model/index.ts";
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 const yaml = (path: string): unknown => parseYaml(read(path), path).value;

@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import { parseYaml } from "../../src/lib/index.ts";
-import { EVENT_REASONS } from "../../src/status/index.ts";
-import { rows } from "../status/rows.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import { EVENT_REASONS } from "../../src/report/index.ts";
+import { rows } from "../report/rows.ts";
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 const docs = read("docs/reference/status.md");
@@ -62,7 +62,7 @@ describe("docs/reference/status.md", () => {
   });
 
   it.each(
-    [...new Set(read("src/status/project/operator-status.ts").matchAll(/reason: "(\w+)"/g))].map(
+    [...new Set(read("src/report/project/operator-status.ts").matchAll(/reason: "(\w+)"/g))].map(
       ([, reason]) => reason,
     ),
   )("names the reason %s", (reason) => {

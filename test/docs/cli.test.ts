@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
-import { helpFor as unwrappedHelp, wrapHelp } from "../../src/commands/help.ts";
-import { renderModulesTable, renderStatus, type Style } from "../../src/commands/operator/tables.ts";
-import { COMMANDS } from "../../src/commands/table/commands.ts";
-import { T0 } from "../status/views.ts";
+import { helpFor as unwrappedHelp, wrapHelp } from "../../src/main/commands/help.ts";
+import { renderModulesTable, renderStatus, type Style } from "../../src/main/commands/operator/tables.ts";
+import { COMMANDS } from "../../src/main/commands/table/commands.ts";
+import { T0 } from "../report/views.ts";
 import { ailingOverview, calmOverview } from "../support/overviews.ts";
 
 // docs/reference/cli.md is printed by the program: `npx vitest run --project unit test/docs/cli.test.ts -u` writes it.

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 
 import { expect, test } from "vitest";
 
-import { COMMANDS } from "../../src/commands/table/commands.ts";
+import { COMMANDS } from "../../src/main/commands/table/commands.ts";
 
 /** Commands that ask a running operator, as they are typed. */
 const asking = COMMANDS.filter(({ request }) => request !== undefined).map(({ words, args }) =>

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 
 import { inPod, printedLines, printedScripts, printsArchive } from "../../scripts/docs-commands.mjs";
-import { parseCommandLine } from "../../src/commands/run.ts";
+import { parseCommandLine } from "../../src/main/commands/run.ts";
 
 const root = join(import.meta.dirname, "../..");
 const text = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -28,7 +28,7 @@ const NAMED_ONLY = new Set([
 const TYPED: readonly (readonly [start: string, by: string])[] = [
   ["kubectl -n addon-operator annotate --overwrite addonoperator", "test/integration/leaving.test.ts"],
   ["kubectl exec deploy/addon-operator -- ", "scripts/e2e.mjs"],
-  ["helm dependency build ", "test/offline/new/new-module.test.ts"],
+  ["helm dependency build ", "test/surface/offline/new/new-module.test.ts"],
   ["helm install addon-operator charts/addon-operator ", "scripts/e2e.mjs"],
   ["helm install addon-operator oci://ghcr.io/OWNER/charts/addon-operator ", "test/scripts/release.test.ts"],
   ["kubectl apply -k ", "test/integration/chart.test.ts"],
@@ -82,10 +82,10 @@ test.each(startingWith("npm ", "node ", "docker "))("$page: $text", (line) => {
 const OFFLINE = [
   "main",
   "docs/webhooks",
-  "offline/lint-charts",
-  "offline/new/new-module",
-  "offline/new/new-hook",
-  "offline/new/upgrade-chart",
+  "surface/offline/lint-charts",
+  "surface/offline/new/new-module",
+  "surface/offline/new/new-hook",
+  "surface/offline/new/upgrade-chart",
 ]
   .map((name) => text(`test/${name}.test.ts`))
   .join("");

@@ -2,10 +2,10 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-import { helpFor } from "../../src/commands/help.ts";
-import { environmentNames } from "../../src/config.ts";
-import { SERIES } from "../../src/metrics/index.ts";
-import { SETTINGS, type SettingRow } from "../../src/setting-names.ts";
+import { helpFor } from "../../src/main/commands/help.ts";
+import { environmentNames } from "../../src/config/settings/config.ts";
+import { SERIES } from "../../src/report/metrics/index.ts";
+import { SETTINGS, type SettingRow } from "../../src/config/settings/setting-names.ts";
 
 // Tables of reference pages, from the code: `npx vitest run --project unit test/docs/generated.test.ts -u` writes them.
 

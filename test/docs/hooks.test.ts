@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { renderContext } from "../../src/bindings/index.ts";
+import { renderContext } from "../../src/hooks/bindings/index.ts";
 import {
   HookLoader,
   toHookFile,
@@ -13,9 +13,9 @@ import {
   parseObjectOperations,
 } from "../../src/hooks/index.ts";
 import type { HookOutput } from "../../src/hooks/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
-import { LIFECYCLE } from "../../src/model/index.ts";
-import { Children } from "../../src/process/index.ts";
+import { silentLogger } from "../../src/base/index.ts";
+import { LIFECYCLE } from "../../src/base/model/index.ts";
+import { Children } from "../../src/base/process/index.ts";
 import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
 
 const root = join(import.meta.dirname, "..", "..");

@@ -3,11 +3,11 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 
 import { parseMetrics } from "../../src/hooks/index.ts";
-import { getHookActivation } from "../../src/bindings/index.ts";
-import type { HookTrigger } from "../../src/model/index.ts";
+import { getHookActivation } from "../../src/hooks/bindings/index.ts";
+import type { HookTrigger } from "../../src/base/model/index.ts";
 import { event, hookWith, lifecycle, sync, tick } from "../hooks/build.ts";
-import { SERIES } from "../../src/metrics/index.ts";
-import { ACTIVATION_BY_CAUSE, ACTIVATION_BY_HOOK } from "../../src/metrics/activation.ts";
+import { SERIES } from "../../src/report/metrics/index.ts";
+import { ACTIVATION_BY_CAUSE, ACTIVATION_BY_HOOK } from "../../src/report/metrics/activation.ts";
 
 const page = new URL("../../docs/reference/metrics.md", import.meta.url);
 test("docs/reference/metrics.md lists every activation of modules and reloads", async () => {
@@ -43,7 +43,7 @@ test("every operation of helm and every action on a queue is listed in docs/refe
     (await choices("helm/binary/helm.ts", "HelmOperation")).toSorted(),
   );
   expect(reported("queue_action").toSorted()).toEqual(
-    (await choices("queue/types.ts", "QueueAction")).toSorted(),
+    (await choices("engine/queue/types.ts", "QueueAction")).toSorted(),
   );
 });
 

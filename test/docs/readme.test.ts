@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import { compatible } from "../../scripts/setup/versions.mjs";
-import { RELEASE } from "../../src/version.ts";
+import { RELEASE } from "../../src/config/settings/version.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 
-import { servePublic } from "../../src/debug/index.ts";
-import { DEFAULT_LIMITS, REQUESTS_PER_CONNECTION } from "../../src/debug/web.ts";
-import { KnownSecrets } from "../../src/lib/index.ts";
-import { viewOf } from "../status/views.ts";
+import { servePublic } from "../../src/surface/debug/index.ts";
+import { DEFAULT_LIMITS, REQUESTS_PER_CONNECTION } from "../../src/surface/debug/web.ts";
+import { KnownSecrets } from "../../src/base/index.ts";
+import { viewOf } from "../report/views.ts";
 import { ManualClock } from "../support/clock.ts";
 
 const text = readFileSync(new URL("../../docs/guides/running.md", import.meta.url), "utf8");

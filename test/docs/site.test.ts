@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createMarkdownRenderer } from "vitepress";
 import { describe, expect, onTestFinished, test } from "vitest";
 
-import { RUNBOOKS, getRunbookPath } from "../../src/status/models/runbook.ts";
+import { RUNBOOKS, getRunbookPath } from "../../src/report/models/runbook.ts";
 
 import { sitePlugin } from "../../docs/.vitepress/markdown.mjs";
 import { redirectPage, redirects } from "../../docs/.vitepress/redirects.mjs";

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-import { EVENT_REASONS } from "../../src/status/index.ts";
+import { EVENT_REASONS } from "../../src/report/index.ts";
 import { listOwnPermissions } from "../../src/kube/permissions.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -26,9 +26,9 @@ test("the table of Events lists every reason with its type", () => {
 });
 
 test("every Event that is documented is written somewhere", () => {
-  const sources = globSync("src/{tasks,metrics,wiring,module-sources/leader}/*.ts", { cwd: root }).map(
-    (file) => readFileSync(join(root, file), "utf8"),
-  );
+  const sources = globSync("src/{engine/tasks,report/metrics,main/wiring,sources/leader}/*.ts", {
+    cwd: root,
+  }).map((file) => readFileSync(join(root, file), "utf8"));
   const written = (reason: string): boolean => sources.some((source) => source.includes(`"${reason}"`));
   expect(Object.keys(EVENT_REASONS).filter((reason) => !written(reason))).toEqual([]);
 });

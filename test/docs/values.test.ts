@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
-import { parseYaml, redactValues } from "../../src/lib/index.ts";
-import { ProblemError, describeProblem } from "../../src/model/index.ts";
-import type { Json, JsonObject, SchemaFiles } from "../../src/model/index.ts";
+import { parseYaml, redactValues } from "../../src/base/index.ts";
+import { ProblemError, describeProblem } from "../../src/base/model/index.ts";
+import type { Json, JsonObject, SchemaFiles } from "../../src/base/model/index.ts";
 import {
   applyJsonPatch,
   compileSchemas,

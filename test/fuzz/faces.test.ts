@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { decodeRelease, changeEncodedRecord, summarize } from "../../src/helm/release/record.ts";
 import { parseHookConfig } from "../../src/hooks/config/hook-config.ts";
-import { renderContext } from "../../src/bindings/index.ts";
+import { renderContext } from "../../src/hooks/bindings/index.ts";
 import { OutputError, parseMetrics, parseObjectOperations } from "../../src/hooks/index.ts";
 import { OutputLog } from "../../src/hooks/output/output-log.ts";
-import { DepthError, createLogger } from "../../src/lib/index.ts";
-import { HookMetricError, HookMetrics } from "../../src/metrics/index.ts";
+import { DepthError, createLogger } from "../../src/base/index.ts";
+import { HookMetricError, HookMetrics } from "../../src/report/metrics/index.ts";
 import {
   PatchError,
   applyJsonPatch,
@@ -23,7 +23,7 @@ import { openFace } from "../support/faces.ts";
 import type { FaceName, OpenFace } from "../support/faces.ts";
 import { HOSTILE } from "../support/hostile-requests.ts";
 import { exchange, get, statusOf } from "../support/raw-http.ts";
-import { bindingsLab } from "../bindings/kubernetes/bindings-lab.ts";
+import { bindingsLab } from "../hooks/bindings/kubernetes/bindings-lab.ts";
 import { binding, hookOf } from "../hooks/build.ts";
 import { feedAll, RUNS } from "./feed.ts";
 import type { Face } from "./feed.ts";

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, describe } from "vitest";
 
-import { parseCrontab } from "../../src/cron/index.ts";
-import { TimeZone } from "../../src/cron/time-zone.ts";
-import { compileWithoutJq } from "../../src/filter/evaluate.ts";
-import { compileCel } from "../../src/lib/expressions/cel.ts";
-import { isInRange, isRange } from "../../src/lib/expressions/versions.ts";
-import { parseJson, parseYaml, splitJsonValues, toYaml } from "../../src/lib/index.ts";
+import { parseCrontab } from "../../src/hooks/cron/index.ts";
+import { TimeZone } from "../../src/hooks/cron/time-zone.ts";
+import { compileWithoutJq } from "../../src/hooks/filter/evaluate.ts";
+import { compileCel } from "../../src/base/expressions/cel.ts";
+import { isInRange, isRange } from "../../src/base/expressions/versions.ts";
+import { parseJson, parseYaml, splitJsonValues, toYaml } from "../../src/base/index.ts";
 import { parseHookEvents, manifestChecksum, parseDocuments } from "../../src/helm/manifest/manifest.ts";
 import {
   findApplyWarnings,
@@ -24,27 +24,27 @@ import { OutputError } from "../../src/hooks/index.ts";
 import { parseAdmission, parseConversion } from "../../src/hooks/output/response-files.ts";
 import { findAddonProblem } from "../../src/modules/chart/addon-file.ts";
 import { readChartWord, readChartYaml } from "../../src/modules/chart/find-chart.ts";
-import { parseDuration } from "../../src/lib/time/duration.ts";
+import { parseDuration } from "../../src/base/time/duration.ts";
 import { compileSchemas } from "../../src/values/schema/schemas.ts";
 import { parseMap } from "../../src/values/static-values.ts";
-import { readRetryAfter } from "../../src/registry/http/pauses.ts";
+import { readRetryAfter } from "../../src/sources/registry/http/pauses.ts";
 import { parseHelmIgnore } from "../../src/modules/chart/chart-files.ts";
-import { unpackLayer } from "../../src/registry/artifact/unpack.ts";
-import { IndexScanner } from "../../src/registry/charts/index-scan.ts";
+import { unpackLayer } from "../../src/sources/registry/artifact/unpack.ts";
+import { IndexScanner } from "../../src/sources/registry/charts/index-scan.ts";
 import {
   buildBundle,
   buildSimpleSigningPayload,
   verifyBundle,
   verifySimpleSigning,
-} from "../../src/registry/cosign/formats.ts";
-import { readIdentity, readTrustedRoot } from "../../src/registry/cosign/identity.ts";
-import type { TrustedRoot } from "../../src/registry/cosign/identity.ts";
-import { readPublicKeys, readSigningKey, signBytes } from "../../src/registry/cosign/keys.ts";
-import { SIGNATURE_ANNOTATION } from "../../src/registry/cosign/formats.ts";
-import { findLogin } from "../../src/registry/http/docker-config.ts";
-import { findChallenge } from "../../src/registry/http/tokens.ts";
-import { parseReference } from "../../src/registry/index.ts";
-import { parseIndex, parseManifest } from "../../src/registry/manifest.ts";
+} from "../../src/sources/registry/cosign/formats.ts";
+import { readIdentity, readTrustedRoot } from "../../src/sources/registry/cosign/identity.ts";
+import type { TrustedRoot } from "../../src/sources/registry/cosign/identity.ts";
+import { readPublicKeys, readSigningKey, signBytes } from "../../src/sources/registry/cosign/keys.ts";
+import { SIGNATURE_ANNOTATION } from "../../src/sources/registry/cosign/formats.ts";
+import { findLogin } from "../../src/sources/registry/http/docker-config.ts";
+import { findChallenge } from "../../src/sources/registry/http/tokens.ts";
+import { parseReference } from "../../src/sources/registry/index.ts";
+import { parseIndex, parseManifest } from "../../src/sources/registry/manifest.ts";
 import { parseReview } from "../../src/webhooks/review.ts";
 import { feedAll } from "./feed.ts";
 import type { Face } from "./feed.ts";

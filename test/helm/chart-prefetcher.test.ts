@@ -6,7 +6,7 @@ import { ChartPrefetcher } from "../../src/helm/chart-prefetcher.ts";
 import { DownApiError } from "../../src/helm/down-apis.ts";
 import type { HelmInput } from "../../src/helm/types.ts";
 import { ApiError, ConnectionError } from "../../src/kube/index.ts";
-import type { RunResult } from "../../src/process/index.ts";
+import type { RunResult } from "../../src/base/process/index.ts";
 
 const helmFailed = (stderr: string): HelmError => {
   const result: RunResult = {

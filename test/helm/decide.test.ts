@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { decide, mayAdopt, determineReleaseOwner } from "../../src/helm/index.ts";
 import { RELEASE_LABELS, listOrphans } from "../../src/helm/index.ts";
 import type { AdoptPolicy, DecisionInput, ReleaseOwner, OrphanFacts } from "../../src/helm/index.ts";
-import type { Module } from "../../src/model/index.ts";
+import type { Module } from "../../src/base/model/index.ts";
 
 const OURS = `v1-${"a".repeat(40)}`;
 const OTHER = `v1-${"b".repeat(40)}`;

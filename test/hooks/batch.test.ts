@@ -5,11 +5,11 @@ import { join } from "node:path";
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { renderContext } from "../../src/bindings/index.ts";
+import { renderContext } from "../../src/hooks/bindings/index.ts";
 import { HookLoader, runHookFileOffline, lintHook, runHook } from "../../src/hooks/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
-import type { Hook, HookFile, HookTrigger } from "../../src/model/index.ts";
-import { Children, type RunRequest, type RunResult } from "../../src/process/index.ts";
+import { silentLogger } from "../../src/base/index.ts";
+import type { Hook, HookFile, HookTrigger } from "../../src/base/model/index.ts";
+import { Children, type RunRequest, type RunResult } from "../../src/base/process/index.ts";
 import { batchConfig, writeBatchFile, type BatchFile } from "../support/batch-file.ts";
 import { ManualClock } from "../support/clock.ts";
 import { kubernetes, lifecycle, schedule, sync } from "./build.ts";

@@ -1,4 +1,4 @@
-import { NO_BINDINGS, createLifecycleBinding, type HookKind } from "../../src/bindings/index.ts";
+import { NO_BINDINGS, createLifecycleBinding, type HookKind } from "../../src/hooks/bindings/index.ts";
 import { parseHookConfig } from "../../src/hooks/index.ts";
 import type {
   Bindings,
@@ -9,7 +9,7 @@ import type {
   LifecycleName,
   ScheduleBinding,
   WatchEvent,
-} from "../../src/model/index.ts";
+} from "../../src/base/model/index.ts";
 
 /** A hook with the configuration that `text` gives; never run. */
 export function hookWith(text: string, name = "hook.sh", kind: HookKind = "module"): Hook {

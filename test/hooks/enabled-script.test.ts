@@ -6,8 +6,8 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 
 import { runEnabledScript } from "../../src/hooks/index.ts";
 import type { StartSettings } from "../../src/hooks/run-hook.ts";
-import { silentLogger } from "../../src/lib/index.ts";
-import { Children, type RunRequest, type RunResult } from "../../src/process/index.ts";
+import { silentLogger } from "../../src/base/index.ts";
+import { Children, type RunRequest, type RunResult } from "../../src/base/process/index.ts";
 
 let dir: string;
 beforeEach(async () => {

@@ -11,11 +11,11 @@ import {
   runHook,
   type RunSettings,
 } from "../../src/hooks/index.ts";
-import { renderContext, type Snapshots } from "../../src/bindings/index.ts";
-import type { LogFields, Logger } from "../../src/lib/index.ts";
-import type { Hook, HookTrigger } from "../../src/model/index.ts";
+import { renderContext, type Snapshots } from "../../src/hooks/bindings/index.ts";
+import type { LogFields, Logger } from "../../src/base/index.ts";
+import type { Hook, HookTrigger } from "../../src/base/model/index.ts";
 import { OutputLog } from "../../src/hooks/output/output-log.ts";
-import { Children } from "../../src/process/index.ts";
+import { Children } from "../../src/base/process/index.ts";
 import { ManualClock } from "../support/clock.ts";
 import { hookWith, kubernetes, lifecycle, sync } from "./build.ts";
 

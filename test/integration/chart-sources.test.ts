@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 
-import type { IModuleSource } from "../../src/status/index.ts";
-import { keyPair } from "../registry/artifact/lab.ts";
-import { chartServer } from "../registry/charts/lab.ts";
+import type { IModuleSource } from "../../src/report/index.ts";
+import { keyPair } from "../sources/registry/artifact/lab.ts";
+import { chartServer } from "../sources/registry/charts/lab.ts";
 import { putFiles } from "../support/chart-repository.ts";
 import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { JsonObject } from "../../src/model/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
 import { MATRIX, objectsOf, render } from "../charts/matrix.ts";
 import { cluster, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";

@@ -2,7 +2,7 @@ import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-import { querySocket } from "../../src/commands/operator/socket.ts";
+import { querySocket } from "../../src/main/commands/operator/socket.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { callOf } from "../support/command-line.ts";
 import { fileTree } from "../support/hook-files.ts";

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 
 import { ensureCrds } from "../../src/helm/index.ts";
 import { connect } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
 import { ownCluster } from "../support/cluster.ts";
 
 // docs/reference/modules.md, "CRDs that change": the cluster's own StorageVersionMigration.

@@ -10,8 +10,8 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "v
 import { ensureCrds } from "../../src/helm/index.ts";
 import { connect } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import { ProblemError } from "../../src/model/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
+import { ProblemError } from "../../src/base/model/index.ts";
 import { cluster } from "../support/cluster.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import type { Seen } from "../support/fault-proxy.ts";

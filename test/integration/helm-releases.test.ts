@@ -12,10 +12,10 @@ import type { HelmHook, ReleaseOutcome, ReleasesOptions } from "../../src/helm/i
 import type { ReconcileRequest } from "../../src/helm/types.ts";
 import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
-import { oneLine, silentLogger, systemClock } from "../../src/lib/index.ts";
-import type { Logger } from "../../src/lib/index.ts";
-import type { ChartKind, HelmOverrides } from "../../src/model/index.ts";
-import { Children, findOrphanedProcesses } from "../../src/process/index.ts";
+import { oneLine, silentLogger, systemClock } from "../../src/base/index.ts";
+import type { Logger } from "../../src/base/index.ts";
+import type { ChartKind, HelmOverrides } from "../../src/base/model/index.ts";
+import { Children, findOrphanedProcesses } from "../../src/base/process/index.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 import { crdOfThings } from "../support/crds.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";

@@ -7,9 +7,9 @@ import { dirname, join } from "node:path";
 import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 
-import { CrontabError, parseCrontab } from "../../src/cron/index.ts";
+import { CrontabError, parseCrontab } from "../../src/hooks/cron/index.ts";
 import { parseHelmIgnore } from "../../src/modules/chart/chart-files.ts";
-import { IndexScanner } from "../../src/registry/charts/index-scan.ts";
+import { IndexScanner } from "../../src/sources/registry/charts/index-scan.ts";
 import { readCorpus } from "../fuzz/corpus.ts";
 import { mutated } from "../fuzz/mutate.ts";
 import { Api } from "../support/api.ts";

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from "node:util";
 import * as fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 
-import { parseYaml } from "../../src/lib/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
 import { mutated } from "../fuzz/mutate.ts";
 import { helmUnderTest } from "../support/cluster.ts";
 

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { onTestFinished, describe, expect, test } from "vitest";
 
 import * as kube from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
 import { cluster, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
 
 function client(kubeConfig = cluster().kubeconfig): kube.KubeClient {

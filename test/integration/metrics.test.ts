@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 
-import { SERIES } from "../../src/metrics/index.ts";
+import { SERIES } from "../../src/report/metrics/index.ts";
 import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
 

@@ -12,9 +12,9 @@ import {
   type ReconcileRequest,
 } from "../../src/helm/index.ts";
 import { connect, Discovery, WatchHub, type KubeClient } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import type { JsonObject } from "../../src/model/index.ts";
-import { Children } from "../../src/process/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
+import { Children } from "../../src/base/process/index.ts";
 import { cluster, deleteNamespace, freshNamespace, makeNamespace } from "../support/cluster.ts";
 import { FaultProxy, type Seen } from "../support/fault-proxy.ts";
 import { HELMS, isUnderTest } from "../support/helms.ts";

@@ -4,7 +4,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { extract } from "tar";
 import { expect, onTestFinished, test } from "vitest";
 
-import type { JsonObject } from "../../src/model/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
 import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 import { hookLab, type Lab } from "../support/hook-files.ts";

@@ -3,8 +3,8 @@ import { chmodSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-import { parseYaml } from "../../src/lib/index.ts";
-import type { JsonObject } from "../../src/model/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
 import { cluster, freshNamespace, helmUnderTest } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";

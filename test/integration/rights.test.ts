@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 
 import { objectsOf, render } from "../charts/matrix.ts";
 import type { Rendered } from "../charts/matrix.ts";
-import type { Json, JsonObject } from "../../src/model/index.ts";
-import { parseYaml } from "../../src/lib/index.ts";
+import type { Json, JsonObject } from "../../src/base/model/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
 import { cluster, eventually, freshNamespace, helmUnderTest, kubeconfigOf } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 import { hookLab } from "../support/hook-files.ts";

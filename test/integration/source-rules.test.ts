@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { mapInParallel } from "../../src/lib/index.ts";
+import { mapInParallel } from "../../src/base/index.ts";
 import { cluster, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
-import type { IAddonModule, IModuleSource } from "../../src/status/index.ts";
-import { moduleDir, registryLab } from "../registry/artifact/lab.ts";
+import type { IAddonModule, IModuleSource } from "../../src/report/index.ts";
+import { moduleDir, registryLab } from "../sources/registry/artifact/lab.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 import { startOperator } from "../support/operator.ts";

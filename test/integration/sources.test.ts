@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 
-import type { IModuleSource } from "../../src/status/index.ts";
-import { keyPair, moduleDir, registryLab, type Lab } from "../registry/artifact/lab.ts";
+import type { IModuleSource } from "../../src/report/index.ts";
+import { keyPair, moduleDir, registryLab, type Lab } from "../sources/registry/artifact/lab.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 import { QUICK_LEASE } from "../support/replicas.ts";

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 
 import { CONFIG_MAPS, connect, mergePatch } from "../../src/kube/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
+import { silentLogger } from "../../src/base/index.ts";
 import { cluster, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import { connect } from "../../src/kube/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
+import { silentLogger } from "../../src/base/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
 

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 
-import { digestJson } from "../../src/lib/index.ts";
+import { digestJson } from "../../src/base/index.ts";
 import { cluster, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";

@@ -1,12 +1,12 @@
-import { REQUESTED_AT } from "../../src/model/index.ts";
+import { REQUESTED_AT } from "../../src/base/model/index.ts";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 
 import { WatchHub, type WatchedObject, connect } from "../../src/kube/index.ts";
-import { KnownSecrets, displayDigest, silentLogger, systemClock } from "../../src/lib/index.ts";
-import type { ModuleView } from "../../src/state/index.ts";
-import { ADDON_MODULES, ADDON_OPERATORS, EventWriter, StatusMirror } from "../../src/status/index.ts";
-import type { IAddonModule, MirrorOptions } from "../../src/status/index.ts";
-import { QUIET_MIRROR, basis, finished, moduleView, viewOf } from "../status/views.ts";
+import { KnownSecrets, displayDigest, silentLogger, systemClock } from "../../src/base/index.ts";
+import type { ModuleView } from "../../src/engine/state/index.ts";
+import { ADDON_MODULES, ADDON_OPERATORS, EventWriter, StatusMirror } from "../../src/report/index.ts";
+import type { IAddonModule, MirrorOptions } from "../../src/report/index.ts";
+import { QUIET_MIRROR, basis, finished, moduleView, viewOf } from "../report/views.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 import { StatusOracle } from "../support/kstatus.ts";

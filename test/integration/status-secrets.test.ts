@@ -1,8 +1,8 @@
 import { rmSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
 
-import { toYaml } from "../../src/lib/index.ts";
-import type { JsonObject } from "../../src/model/index.ts";
+import { toYaml } from "../../src/base/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
 import { cluster, freshNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { valueAt, type Json, type JsonObject } from "../../src/model/index.ts";
+import { valueAt, type Json, type JsonObject } from "../../src/base/model/index.ts";
 import { objectsOf, render } from "../charts/matrix.ts";
 import { cluster, eventually, freshNamespace, helmUnderTest } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";

@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync } from "node:fs";
 import { expect, test } from "vitest";
 
-import type { JsonObject } from "../../src/model/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
 import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
 import { installCrds } from "../support/crds.ts";
 import { hookLab, type Lab } from "../support/hook-files.ts";

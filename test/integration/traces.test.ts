@@ -6,8 +6,8 @@ import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { expect, onTestFinished, test } from "vitest";
 
-import { querySocket } from "../../src/commands/operator/socket.ts";
-import type { RunView } from "../../src/trace/index.ts";
+import { querySocket } from "../../src/main/commands/operator/socket.ts";
+import type { RunView } from "../../src/base/trace/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { callOf } from "../support/command-line.ts";
 import { fileTree } from "../support/hook-files.ts";

@@ -2,7 +2,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { CONFIG_MAPS, connect, mergePatch } from "../../src/kube/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
+import { silentLogger } from "../../src/base/index.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 import { hookLab } from "../support/hook-files.ts";
 import type { Lab } from "../support/hook-files.ts";

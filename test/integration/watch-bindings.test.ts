@@ -1,11 +1,11 @@
 import { expect, onTestFinished, test } from "vitest";
 
-import { FilterEngine } from "../../src/filter/index.ts";
+import { FilterEngine } from "../../src/hooks/filter/index.ts";
 import * as kube from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import type { Hook, HookTask, KubernetesBinding } from "../../src/model/index.ts";
-import { KubeBindings } from "../../src/bindings/index.ts";
-import { Children } from "../../src/process/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
+import type { Hook, HookTask, KubernetesBinding } from "../../src/base/model/index.ts";
+import { KubeBindings } from "../../src/hooks/bindings/index.ts";
+import { Children } from "../../src/base/process/index.ts";
 import { cluster, eventually, freshNamespace, kubeconfigOf } from "../support/cluster.ts";
 import { binding, hookOf } from "../hooks/build.ts";
 

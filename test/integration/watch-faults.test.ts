@@ -2,10 +2,10 @@
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 import * as kube from "../../src/kube/index.ts";
-import type { Clock } from "../../src/lib/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import type { Hook, HookTask, JsonObject, SnapshotItem } from "../../src/model/index.ts";
-import { KubeBindings } from "../../src/bindings/index.ts";
+import type { Clock } from "../../src/base/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
+import type { Hook, HookTask, JsonObject, SnapshotItem } from "../../src/base/model/index.ts";
+import { KubeBindings } from "../../src/hooks/bindings/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { binding, hookOf } from "../hooks/build.ts";

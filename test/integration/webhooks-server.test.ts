@@ -4,7 +4,7 @@ import { onTestFinished, describe, expect, test } from "vitest";
 
 import { freePorts } from "../../scripts/control-plane/ports.mjs";
 import * as kube from "../../src/kube/index.ts";
-import { createLogger, silentLogger, systemClock, type Clock } from "../../src/lib/index.ts";
+import { createLogger, silentLogger, systemClock, type Clock } from "../../src/base/index.ts";
 import { OwnCertificate, Webhooks, type AdmissionWebhook } from "../../src/webhooks/index.ts";
 import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 

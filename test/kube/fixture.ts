@@ -2,7 +2,7 @@ import { onTestFinished } from "vitest";
 
 import type { ConnectOptions, KubeClient } from "../../src/kube/index.ts";
 import { connect } from "../../src/kube/index.ts";
-import { silentLogger } from "../../src/lib/index.ts";
+import { silentLogger } from "../../src/base/index.ts";
 import { ManualClock } from "../support/clock.ts";
 import { FakeApi } from "../support/fake-api.ts";
 

@@ -11,14 +11,14 @@ import {
   CONFIG_MAPS,
 } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
-import { oneLine, silentLogger } from "../../src/lib/index.ts";
-import { ConfigObjects } from "../../src/triggers/config/config-objects.ts";
-import { WatchIssues } from "../../src/triggers/index.ts";
+import { oneLine, silentLogger } from "../../src/base/index.ts";
+import { ConfigObjects } from "../../src/config/map/config-objects.ts";
+import { WatchIssues } from "../../src/config/index.ts";
 import type { ManualClock } from "../support/clock.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import { status, type Answer, type FakeApi } from "../support/fake-api.ts";
 import { fake } from "./fixture.ts";
-import { overviewOf } from "../status/views.ts";
+import { overviewOf } from "../report/views.ts";
 
 // Unknown is not absent: what each place that sends requests to the API server makes of each answer, and what users read.
 

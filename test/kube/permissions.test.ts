@@ -9,7 +9,7 @@ import {
   createPermissionCheck,
   listWebhookPermissions,
 } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
 import type { Permission } from "../../src/kube/index.ts";
 import { FakeApi, status } from "../support/fake-api.ts";
 import { fake } from "./fixture.ts";

@@ -7,9 +7,9 @@ import {
   useRedactionKey,
   type LogFields,
   silentLogger,
-} from "../../src/lib/index.ts";
+} from "../../src/base/index.ts";
 import { RedactionKey } from "../../src/kube/redaction-key.ts";
-import { fake } from "../kube/fixture.ts";
+import { fake } from "./fixture.ts";
 import { status } from "../support/fake-api.ts";
 
 const PLACE = { namespace: "ops", secret: "addon-operator-x-redaction" };

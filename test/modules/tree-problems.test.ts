@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import type { Tree } from "../../src/model/index.ts";
+import type { Tree } from "../../src/base/model/index.ts";
 import { ChartArchives, readTree } from "../../src/modules/index.ts";
 import { reportTree } from "../../src/modules/tree-problems.ts";
 import { keepLog } from "../support/logged.ts";

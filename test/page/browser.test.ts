@@ -9,7 +9,7 @@ import { bundlePage } from "../../scripts/build.mjs";
 import { chromiumFile, startChromium } from "../support/chromium.ts";
 import { crowd, openPage, platform, displayed, withUpdate, type PageLab } from "../support/page-lab.ts";
 import { compared, difference } from "../support/pictures.ts";
-import { T0 } from "../status/views.ts";
+import { T0 } from "../report/views.ts";
 
 const program = chromiumFile();
 

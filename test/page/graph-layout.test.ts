@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { listEdges, layout, findRelatedModules } from "../../page/graph-layout.ts";
-import type { GraphNode } from "../../src/ui/wire.ts";
+import type { GraphNode } from "../../src/surface/ui/wire.ts";
 
 /** `{ c: "a b" }`: c requires a and b. */
 const edges = (requires: Readonly<Record<string, string>>): ReturnType<typeof listEdges> =>

@@ -6,7 +6,7 @@ import { delimiter, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 
 import { locate, tools } from "../../scripts/setup/tools.mjs";
-import { parseYaml } from "../../src/lib/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");

@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 
-import { parseYaml } from "../../src/lib/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
 
 const root = new URL("../../", import.meta.url);
 const text = (path: string): string => readFileSync(new URL(path, root), "utf8");

@@ -7,8 +7,8 @@ import { basename, dirname, join } from "node:path";
 import { create } from "tar";
 import { onTestFinished } from "vitest";
 
-import { toYaml } from "../../src/lib/index.ts";
-import type { Json } from "../../src/model/index.ts";
+import { toYaml } from "../../src/base/index.ts";
+import type { Json } from "../../src/base/model/index.ts";
 
 /** Writes files below `dir`. */
 export function putFiles(dir: string, files: Readonly<Record<string, string>>): void {

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../../src/lib/index.ts";
+import type { Clock, Timer } from "../../src/base/index.ts";
 
 interface Pending {
   readonly at: number;

@@ -1,8 +1,8 @@
-import { Engine, mayMoveNow } from "../../src/plan/index.ts";
-import { parseLimit, sleep } from "../../src/lib/index.ts";
-import { Metrics, Report } from "../../src/metrics/index.ts";
-import type { OperatorEvent } from "../../src/status/index.ts";
-import type { Limit } from "../../src/lib/index.ts";
+import { Engine, mayMoveNow } from "../../src/engine/plan/index.ts";
+import { parseLimit, sleep } from "../../src/base/index.ts";
+import { Metrics, Report } from "../../src/report/metrics/index.ts";
+import type { OperatorEvent } from "../../src/report/index.ts";
+import type { Limit } from "../../src/base/index.ts";
 import type {
   Hook,
   HookConfig,
@@ -15,20 +15,20 @@ import type {
   ScheduleBinding,
   Task,
   Tree,
-} from "../../src/model/index.ts";
-import { describeTask, LIFECYCLE, ModuleQueues, ProblemError } from "../../src/model/index.ts";
-import { Queues } from "../../src/queue/index.ts";
-import { State } from "../../src/state/index.ts";
+} from "../../src/base/model/index.ts";
+import { describeTask, LIFECYCLE, ModuleQueues, ProblemError } from "../../src/base/model/index.ts";
+import { Queues } from "../../src/engine/queue/index.ts";
+import { State } from "../../src/engine/state/index.ts";
 import type { Release, ReleaseMove } from "../../src/helm/index.ts";
 import { ForeignReleaseError, UndecidedMoveError, UnusableChartError } from "../../src/helm/index.ts";
 import type { HelmHook } from "../../src/helm/index.ts";
-import { buildHookTask, createLifecycleBinding } from "../../src/bindings/index.ts";
+import { buildHookTask, createLifecycleBinding } from "../../src/hooks/bindings/index.ts";
 import type { HookRunInput, HookRunResult } from "../../src/hooks/index.ts";
-import { loadHooks, runTask } from "../../src/tasks/index.ts";
-import type { Ports } from "../../src/tasks/index.ts";
-import { Tracer } from "../../src/trace/index.ts";
+import { loadHooks, runTask } from "../../src/engine/tasks/index.ts";
+import type { Ports } from "../../src/engine/tasks/index.ts";
+import { Tracer } from "../../src/base/trace/index.ts";
 import { applyJsonPatch, parseConfigMap, withSection } from "../../src/values/index.ts";
-import { Children } from "../../src/process/index.ts";
+import { Children } from "../../src/base/process/index.ts";
 import { ManualClock, settle } from "./clock.ts";
 import { keepLog } from "./logged.ts";
 import type { LoggedLine } from "./logged.ts";

@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { servePublic, serveSocket } from "../../src/debug/index.ts";
-import type { WebLimits, DebugSources } from "../../src/debug/index.ts";
-import { KnownSecrets } from "../../src/lib/index.ts";
-import { RunRing } from "../../src/trace/index.ts";
-import { State } from "../../src/state/index.ts";
-import { viewOf, projectAll } from "../status/views.ts";
+import { servePublic, serveSocket } from "../../src/surface/debug/index.ts";
+import type { WebLimits, DebugSources } from "../../src/surface/debug/index.ts";
+import { KnownSecrets } from "../../src/base/index.ts";
+import { RunRing } from "../../src/base/trace/index.ts";
+import { State } from "../../src/engine/state/index.ts";
+import { viewOf, projectAll } from "../report/views.ts";
 import { ManualClock } from "./clock.ts";
 import type { Address } from "./raw-http.ts";
 

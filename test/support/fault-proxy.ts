@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 
 import { freePorts } from "../../scripts/control-plane/ports.mjs";
-import { parseYaml } from "../../src/lib/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
 
 /** A request as rules see it. */
 export interface Seen {

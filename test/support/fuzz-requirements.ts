@@ -1,6 +1,6 @@
 /** What random modules require of each other, and what must hold then whatever happens. */
 
-import type { View } from "../../src/state/index.ts";
+import type { View } from "../../src/engine/state/index.ts";
 import type { EngineLab, ModuleSpec } from "./engine-lab.ts";
 
 /** Modules with requirements, without a circle mostly; every other seed has none. */

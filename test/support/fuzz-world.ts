@@ -1,4 +1,4 @@
-import type { QueueMode } from "../../src/model/index.ts";
+import type { QueueMode } from "../../src/base/model/index.ts";
 import { EngineLab } from "./engine-lab.ts";
 import { reportWrongRuns, requiring, wrongRemoval } from "./fuzz-requirements.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "./engine-lab.ts";

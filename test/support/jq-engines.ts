@@ -1,7 +1,7 @@
 import { delimiter } from "node:path";
 
-import { findJq, findNodeJqFile, type Jq } from "../../src/filter/jq.ts";
-import { Children } from "../../src/process/index.ts";
+import { findJq, findNodeJqFile, type Jq } from "../../src/hooks/filter/jq.ts";
+import { Children } from "../../src/base/process/index.ts";
 
 /**
  * The jq engines of this machine, one for each version: those that TEST_JQ names (paths with colons between them), jq

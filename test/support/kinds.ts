@@ -1,5 +1,5 @@
 import { KindFinder, type Resource, type WatchHub } from "../../src/kube/index.ts";
-import type { Clock } from "../../src/lib/index.ts";
+import type { Clock } from "../../src/base/index.ts";
 
 /** A finder of the kinds that `resolve` knows; no CRD wakes it. */
 export function kindsOf(clock: Clock, resolve: (kind: string) => Resource | undefined): KindFinder {

@@ -1,4 +1,4 @@
-import type { LogFields, Logger, LogLevel } from "../../src/lib/index.ts";
+import type { LogFields, Logger, LogLevel } from "../../src/base/index.ts";
 
 export type LoggedLine = readonly [LogLevel, string, LogFields | undefined];
 

@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import addFormats from "ajv-formats";
 
-import { parseYaml } from "../../src/lib/index.ts";
-import { type JsonObject, isJsonObject } from "../../src/model/index.ts";
-import type { AddonObject } from "../../src/status/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import { type JsonObject, isJsonObject } from "../../src/base/model/index.ts";
+import type { AddonObject } from "../../src/report/index.ts";
 
 /** A CRD of the operator. */
 export function crd(plural: string): JsonObject {

@@ -2,9 +2,9 @@ import jsonPatch from "fast-json-patch";
 
 import { ApiError } from "../../src/kube/index.ts";
 import type { ApiRequest } from "../../src/kube/index.ts";
-import { canonicalJson } from "../../src/lib/index.ts";
-import { isJsonObject } from "../../src/model/index.ts";
-import type { JsonObject } from "../../src/model/index.ts";
+import { canonicalJson } from "../../src/base/index.ts";
+import { isJsonObject } from "../../src/base/model/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
 
 /** An object as the server has it. */
 export interface Stored extends JsonObject {

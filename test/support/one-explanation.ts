@@ -1,14 +1,14 @@
 import { expect } from "vitest";
 
-import { explainState, readResources } from "../../src/commands/cluster/from-resources.ts";
-import { KnownSecrets } from "../../src/lib/index.ts";
-import { sampleGauges } from "../../src/metrics/measure.ts";
-import type { Metrics } from "../../src/metrics/index.ts";
-import type { StateSnapshot } from "../../src/status/index.ts";
-import { buildOverview, Projector, type IAddonModule, type IAddonOperator } from "../../src/status/index.ts";
-import type { Overview, OverviewRow, Projection } from "../../src/status/index.ts";
-import { buildPageState } from "../../src/ui/view-model.ts";
-import { overviewOf, whyOf } from "../status/views.ts";
+import { explainState, readResources } from "../../src/main/commands/cluster/from-resources.ts";
+import { KnownSecrets } from "../../src/base/index.ts";
+import { sampleGauges } from "../../src/report/metrics/measure.ts";
+import type { Metrics } from "../../src/report/metrics/index.ts";
+import type { StateSnapshot } from "../../src/report/index.ts";
+import { buildOverview, Projector, type IAddonModule, type IAddonOperator } from "../../src/report/index.ts";
+import type { Overview, OverviewRow, Projection } from "../../src/report/index.ts";
+import { buildPageState } from "../../src/surface/ui/view-model.ts";
+import { overviewOf, whyOf } from "../report/views.ts";
 import type { EngineLab } from "./engine-lab.ts";
 
 const ABOUT = { version: "0", name: "addon-operator", namespace: "addons" };

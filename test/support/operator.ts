@@ -2,8 +2,8 @@ import { availableParallelism, loadavg } from "node:os";
 import { onTestFinished } from "vitest";
 import { startOperator as start } from "../../scripts/operator.mjs";
 import type { OperatorOptions, OperatorProcess } from "../../scripts/operator.mjs";
-import { systemClock } from "../../src/lib/index.ts";
-import { endOrphanedProcesses } from "../../src/process/index.ts";
+import { systemClock } from "../../src/base/index.ts";
+import { endOrphanedProcesses } from "../../src/base/process/index.ts";
 import { cluster, eventually } from "./cluster.ts";
 import { watchStatuses } from "./statuses.ts";
 

@@ -1,6 +1,6 @@
-import type { View } from "../../src/state/index.ts";
-import { type Overview } from "../../src/status/index.ts";
-import { T0, finished, moduleView, viewOf, overviewOf } from "../status/views.ts";
+import type { View } from "../../src/engine/state/index.ts";
+import { type Overview } from "../../src/report/index.ts";
+import { T0, finished, moduleView, viewOf, overviewOf } from "../report/views.ts";
 
 /** Two modules that are Ready. */
 export function calmOverview(): Overview {

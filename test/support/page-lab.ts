@@ -1,15 +1,15 @@
 /** An operator that only shows: its page on loopback, over modules as a platform team has them. */
 
-import { servePublic } from "../../src/debug/index.ts";
-import { KnownSecrets } from "../../src/lib/index.ts";
-import type { Module, Problem } from "../../src/model/index.ts";
-import type { ModuleView } from "../../src/state/index.ts";
-import type { Span } from "../../src/model/index.ts";
-import type { RunView } from "../../src/trace/index.ts";
-import { Page, type PageSources } from "../../src/ui/index.ts";
-import { T0, finished, moduleView, release, underWay, viewOf, projectAll } from "../status/views.ts";
+import { servePublic } from "../../src/surface/debug/index.ts";
+import { KnownSecrets } from "../../src/base/index.ts";
+import type { Module, Problem } from "../../src/base/model/index.ts";
+import type { ModuleView } from "../../src/engine/state/index.ts";
+import type { Span } from "../../src/base/model/index.ts";
+import type { RunView } from "../../src/base/trace/index.ts";
+import { Page, type PageSources } from "../../src/surface/ui/index.ts";
+import { T0, finished, moduleView, release, underWay, viewOf, projectAll } from "../report/views.ts";
 import { ManualClock } from "./clock.ts";
-import { type StateSnapshot } from "../../src/status/index.ts";
+import { type StateSnapshot } from "../../src/report/index.ts";
 
 export const SECRET = "hunter2-correct-horse";
 

@@ -1,6 +1,6 @@
 import { ApiError, ConnectionError } from "../../src/kube/index.ts";
 import type { ApiRequest, KubeClient } from "../../src/kube/index.ts";
-import type { JsonObject } from "../../src/model/index.ts";
+import type { JsonObject } from "../../src/base/model/index.ts";
 import type { ManualClock } from "./clock.ts";
 import { settle } from "./clock.ts";
 import { ObjectServer, isList, isSelected, selectionOf } from "./object-server.ts";

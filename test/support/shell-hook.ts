@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 
 import { afterAll, beforeAll } from "vitest";
 
-import { Children } from "../../src/process/index.ts";
+import { Children } from "../../src/base/process/index.ts";
 
 export const SHELL_DIR = fileURLToPath(new URL("../../shell", import.meta.url));
 const LIBRARY = join(SHELL_DIR, "shell_lib.sh");

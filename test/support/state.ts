@@ -1,7 +1,7 @@
 /** What tests record in the state. */
 
-import type { Module } from "../../src/model/index.ts";
-import type { ModuleActivity, State } from "../../src/state/index.ts";
+import type { Module } from "../../src/base/model/index.ts";
+import type { ModuleActivity, State } from "../../src/engine/state/index.ts";
 
 /** A run of the module begins. */
 export function begin(state: State, name: string, activity: ModuleActivity = "running"): void {

@@ -1,8 +1,8 @@
 import { inject } from "vitest";
 
 import { WatchHub, connect, pathOf } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
-import { ADDON_MODULES, ADDON_OPERATORS } from "../../src/status/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
+import { ADDON_MODULES, ADDON_OPERATORS } from "../../src/report/index.ts";
 import { eventually } from "../../scripts/eventually.mjs";
 import { installCrds } from "./crds.ts";
 import { StatusOracle } from "./kstatus.ts";

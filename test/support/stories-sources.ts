@@ -2,8 +2,8 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 
-import type { IModuleSource } from "../../src/status/index.ts";
-import { moduleDir, registryLab, type Lab } from "../registry/artifact/lab.ts";
+import type { IModuleSource } from "../../src/report/index.ts";
+import { moduleDir, registryLab, type Lab } from "../sources/registry/artifact/lab.ts";
 import { bareStory } from "./bare-story.ts";
 import type { PageState } from "./scene.ts";
 import type { Story } from "./story.ts";

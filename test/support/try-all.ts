@@ -1,6 +1,6 @@
 import { afterAll, expect } from "vitest";
 
-import { mapInParallel } from "../../src/lib/index.ts";
+import { mapInParallel } from "../../src/base/index.ts";
 
 /** Operators wait for statuses and second checks: one at a time would leave processors idle. */
 const AT_ONCE = 2;

@@ -1,7 +1,7 @@
 import { describe, expect, it, test } from "vitest";
 
-import { parseYaml } from "../../src/lib/index.ts";
-import type { Json, JsonObject } from "../../src/model/index.ts";
+import { parseYaml } from "../../src/base/index.ts";
+import type { Json, JsonObject } from "../../src/base/model/index.ts";
 import {
   applyJsonPatch,
   compileSchemas,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Json, Section } from "../../src/model/index.ts";
+import type { Json, Section } from "../../src/base/model/index.ts";
 import { compileSchemas, mergeSectionLayers, explainOrigins } from "../../src/values/index.ts";
 import type { MergedValues, PatchOperation, SectionInput } from "../../src/values/index.ts";
 

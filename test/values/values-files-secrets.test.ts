@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
-import { KnownSecrets } from "../../src/lib/index.ts";
-import type { Module, Tree } from "../../src/model/index.ts";
+import { KnownSecrets } from "../../src/base/index.ts";
+import type { Module, Tree } from "../../src/base/model/index.ts";
 import {
   registerSecrets,
   parseConfigMap,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { KnownSecrets, findKeyLine } from "../../src/lib/index.ts";
-import type { Json, JsonObject, Module, Tree } from "../../src/model/index.ts";
+import { KnownSecrets, findKeyLine } from "../../src/base/index.ts";
+import type { Json, JsonObject, Module, Tree } from "../../src/base/model/index.ts";
 import {
   ValuesStore,
   checkConfig,

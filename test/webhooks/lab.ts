@@ -2,7 +2,7 @@ import { request, type RequestOptions } from "node:https";
 import { onTestFinished } from "vitest";
 
 import type { KubeClient, WatchHub } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
 import type { Certificate } from "../../src/webhooks/certificate/certificate.ts";
 import { issueCa, issueServerCertificate } from "../../src/webhooks/certificate/issue.ts";
 import { Webhooks, type WebhooksOptions } from "../../src/webhooks/webhooks.ts";

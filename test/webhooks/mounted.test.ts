@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { connect } from "node:tls";
 import { expect, onTestFinished, test } from "vitest";
 
-import { silentLogger, systemClock } from "../../src/lib/index.ts";
+import { silentLogger, systemClock } from "../../src/base/index.ts";
 import { mountedCertificateSource, type Certificate } from "../../src/webhooks/certificate/certificate.ts";
 import { issueCa, issueServerCertificate } from "../../src/webhooks/certificate/issue.ts";
 import { post, webhooks } from "./lab.ts";

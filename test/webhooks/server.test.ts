@@ -5,7 +5,7 @@ import { request, type RequestOptions } from "node:https";
 import { connect as connectTls } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 
-import { systemClock, type Clock } from "../../src/lib/index.ts";
+import { systemClock, type Clock } from "../../src/base/index.ts";
 import { issueCa, issueServerCertificate } from "../../src/webhooks/certificate/issue.ts";
 import { wrapAdmissionHandler, wrapConversionHandler } from "../../src/webhooks/review.ts";
 import type { WebhookLimits } from "../../src/webhooks/limits.ts";

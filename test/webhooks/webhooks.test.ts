@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { systemClock } from "../../src/lib/index.ts";
+import { systemClock } from "../../src/base/index.ts";
 import { issueCa } from "../../src/webhooks/certificate/issue.ts";
 import type { Certificate } from "../../src/webhooks/certificate/certificate.ts";
 import { certificate, post, validity, webhooks } from "./lab.ts";

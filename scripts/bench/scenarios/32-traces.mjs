@@ -144,7 +144,7 @@ async function converge(bench, args) {
 }
 
 /**
- * Percent of the time that the process worked and in which src/trace did: itself, or what it called of Node or src/lib.
+ * Percent of the time that the process worked and in which src/base/trace did: itself, or what it called of Node or src/base.
  * Work that goes on within a span is not its own.
  */
 function shareOf(dir) {
@@ -155,7 +155,9 @@ function shareOf(dir) {
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const roomOf = (id) => {
     for (let each = id; each !== undefined; each = parents.get(each)) {
-      const room = /\/src\/(?!lib\/)(\w+)/.exec(byId.get(each).callFrame.url)?.[1];
+      const room = /\/src\/(?!lib\/|base\/(?!trace\/))(?:base\/)?(\w+)/.exec(
+        byId.get(each).callFrame.url,
+      )?.[1];
       if (room !== undefined) return room;
     }
     return undefined;

@@ -4,8 +4,8 @@ import { statSync } from "node:fs";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { objectOf, ProblemError } from "../../model/index.ts";
-import { findProgram } from "../../process/index.ts";
+import { objectOf, ProblemError } from "../../base/model/index.ts";
+import { findProgram } from "../../base/process/index.ts";
 
 /** The helm program. `id` changes when its file changes. */
 interface Binary {

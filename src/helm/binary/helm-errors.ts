@@ -1,6 +1,6 @@
 /** The errors of work on releases. */
 
-import type { RunResult } from "../../process/index.ts";
+import type { RunResult } from "../../base/process/index.ts";
 
 /** helm failed, was cancelled or could not be started. `message` is one line for people, without secrets. */
 export class HelmError extends Error {

@@ -1,8 +1,8 @@
 /** What the messages of helm mean: helm has no exit codes, so that only its words tell failures apart. */
 
 import { ApiError, ConnectionError } from "../../kube/index.ts";
-import { shortenMiddle } from "../../lib/index.ts";
-import type { RunResult } from "../../process/index.ts";
+import { shortenMiddle } from "../../base/index.ts";
+import type { RunResult } from "../../base/process/index.ts";
 import { HelmError } from "./helm-errors.ts";
 
 /** Parts of what helm writes to stderr, by their meaning. */

@@ -2,11 +2,22 @@
 
 import { join } from "node:path";
 
-import { oneLine, parseDuration, type Clock, type Logger } from "../../lib/index.ts";
+import { oneLine, parseDuration, type Clock, type Logger } from "../../base/index.ts";
 import type { PrivateKubeconfig } from "../../kube/index.ts";
-import { objectOf, objectsIn, asString, type HelmOverrides, type JsonObject } from "../../model/index.ts";
-import { endOrphanedProcesses, ensureTempDir, type Children, type RunResult } from "../../process/index.ts";
-import { span } from "../../trace/index.ts";
+import {
+  objectOf,
+  objectsIn,
+  asString,
+  type HelmOverrides,
+  type JsonObject,
+} from "../../base/model/index.ts";
+import {
+  endOrphanedProcesses,
+  ensureTempDir,
+  type Children,
+  type RunResult,
+} from "../../base/process/index.ts";
+import { span } from "../../base/trace/index.ts";
 import { HelmBinary, helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./binary.ts";
 import { HelmError, UnreadObjectsError } from "./helm-errors.ts";
 import { extractReason, helmSays, UNREAD_OBJECTS } from "./helm-messages.ts";

@@ -2,7 +2,7 @@
 
 import { totalmem } from "node:os";
 
-import { ParallelLimit } from "../../lib/index.ts";
+import { ParallelLimit } from "../../base/index.ts";
 
 const MIB = 1024 * 1024;
 /** What the operator itself takes with hundreds of modules, at most half of the limit. */

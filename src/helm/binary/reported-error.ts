@@ -3,7 +3,7 @@
  * templates and values; other errors come from the API server, which quotes objects.
  */
 
-import { HIDDEN, hideQuotedValues, readRegularFile } from "../../lib/index.ts";
+import { HIDDEN, hideQuotedValues, readRegularFile } from "../../base/index.ts";
 import { listChartFiles } from "../../modules/index.ts";
 import { unpackedText } from "../chart/chart.ts";
 import { parseActions } from "../chart/template-tokens.ts";

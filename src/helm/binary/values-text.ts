@@ -1,7 +1,7 @@
 /** Writes the values of a release so that helm, which reads them as YAML, gets exactly their text. */
 
-import { findHalfPair, findPath, HALF_PAIR, toPointer, toYamlSafeText } from "../../lib/index.ts";
-import { ProblemError, type Json } from "../../model/index.ts";
+import { findHalfPair, findPath, HALF_PAIR, toPointer, toYamlSafeText } from "../../base/index.ts";
+import { ProblemError, type Json } from "../../base/model/index.ts";
 
 /** Occurs in each JSON text with half a surrogate pair, or with a number that exceeds 64-bit floating point, and in few others. */
 const SUSPICION = /\\ud[89a-f]|[eE]\+?\d{3}|\d{309}/;

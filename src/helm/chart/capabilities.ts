@@ -6,7 +6,7 @@ import {
   type GroupVersion,
   type KubeClient,
 } from "../../kube/index.ts";
-import { digest, shareCalls, type Clock } from "../../lib/index.ts";
+import { digest, shareCalls, type Clock } from "../../base/index.ts";
 
 /** How long the kinds of the server are used again. */
 const CAPABILITIES_TTL_MS = 5000;

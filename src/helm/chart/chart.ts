@@ -15,10 +15,10 @@ import {
   parseYaml,
   readRegularFile,
   WorkSlices,
-} from "../../lib/index.ts";
-import type { Clock } from "../../lib/index.ts";
-import { isContainer, objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../model/index.ts";
-import type { Json, JsonObject, Module } from "../../model/index.ts";
+} from "../../base/index.ts";
+import type { Clock } from "../../base/index.ts";
+import { isContainer, objectOf, ProblemError, REQUESTED_AT, valueAt } from "../../base/model/index.ts";
+import type { Json, JsonObject, Module } from "../../base/model/index.ts";
 import {
   Fingerprint,
   listChartFiles,

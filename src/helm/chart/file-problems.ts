@@ -5,9 +5,9 @@
 
 import { join } from "node:path";
 
-import { attempt, findIgnoredLine, readRegularFile } from "../../lib/index.ts";
-import { asString, collect, objectOf, objectsIn } from "../../model/index.ts";
-import type { Json, JsonObject, Module, Problem } from "../../model/index.ts";
+import { attempt, findIgnoredLine, readRegularFile } from "../../base/index.ts";
+import { asString, collect, objectOf, objectsIn } from "../../base/model/index.ts";
+import type { Json, JsonObject, Module, Problem } from "../../base/model/index.ts";
 import { checkCrdFiles } from "../crds/ensure-crds.ts";
 import { findChartFiles, isTemplate, isValuesFile, readChartTexts, readYamlMap } from "./chart.ts";
 import { listEnabledCrdFiles } from "./sub-charts.ts";

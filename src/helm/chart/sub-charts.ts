@@ -3,8 +3,8 @@
 import { readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 
-import { member, objectOf, objectsIn, asString, valueAt, merge } from "../../model/index.ts";
-import type { Json, JsonObject, Module } from "../../model/index.ts";
+import { member, objectOf, objectsIn, asString, valueAt, merge } from "../../base/model/index.ts";
+import type { Json, JsonObject, Module } from "../../base/model/index.ts";
 import { stat } from "../../modules/index.ts";
 import { readYamlMap } from "./chart.ts";
 

@@ -20,7 +20,7 @@ import {
   oneLine,
   plainLine,
   retryAfterErrors,
-} from "../../lib/index.ts";
+} from "../../base/index.ts";
 import {
   objectOf,
   ProblemError,
@@ -28,7 +28,7 @@ import {
   type JsonObject,
   type Problem,
   type Question,
-} from "../../model/index.ts";
+} from "../../base/model/index.ts";
 import {
   crdName,
   crdTarget,

@@ -5,8 +5,8 @@
 
 import { CUSTOM_RESOURCE_DEFINITIONS, get, ignoreNotFound } from "../../kube/index.ts";
 import type { KubeClient, Resource } from "../../kube/index.ts";
-import { sameJson, type Clock } from "../../lib/index.ts";
-import { objectOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
+import { sameJson, type Clock } from "../../base/index.ts";
+import { objectOf, objectsIn, asString, type JsonObject } from "../../base/model/index.ts";
 import {
   createDefaultsFiller,
   structuralSchema,

@@ -20,9 +20,9 @@ import {
   sameJson,
   sleep,
   type Logger,
-} from "../../lib/index.ts";
-import { conditionOf, objectOf, ProblemError, asString } from "../../model/index.ts";
-import type { Json, JsonObject, Problem } from "../../model/index.ts";
+} from "../../base/index.ts";
+import { conditionOf, objectOf, ProblemError, asString } from "../../base/model/index.ts";
+import type { Json, JsonObject, Problem } from "../../base/model/index.ts";
 import { withoutServerFields } from "../manifest/difference.ts";
 import { removeChangeMarks, checkCrds, refuseBreakingChanges } from "./breaking.ts";
 import {

@@ -3,9 +3,9 @@
  * definition no longer has. Helm 4 owns the fields of the CRDs that it has applied, and cert-manager that of a `caBundle`.
  */
 
-import { HELM, moveFields, splitFields, type FieldSplit } from "../../drift/index.ts";
+import { HELM, moveFields, splitFields, type FieldSplit } from "../../kube/drift/index.ts";
 import { FIELD_MANAGER } from "../../kube/index.ts";
-import { objectOf, type JsonObject } from "../../model/index.ts";
+import { objectOf, type JsonObject } from "../../base/model/index.ts";
 import { readOwner, writeManagedFields } from "../objects/live-objects.ts";
 import { crdName, crdTarget, type CrdTools } from "./crd.ts";
 

@@ -3,7 +3,7 @@
  * value, `T` a value or a list of values of that type, `*T` a map of these. A test compares them with `@kubernetes/client-node`.
  */
 
-import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../base/model/index.ts";
 
 export const FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   V1CustomResourceDefinition: {

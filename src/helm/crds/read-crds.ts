@@ -3,8 +3,8 @@
 import { statSync } from "node:fs";
 
 import { OWN_CRDS } from "../../kube/index.ts";
-import { decodeText, EncodingError, readRegularFile, yieldToEventLoop } from "../../lib/index.ts";
-import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
+import { decodeText, EncodingError, readRegularFile, yieldToEventLoop } from "../../base/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../base/model/index.ts";
 import { encodingProblem } from "../../modules/index.ts";
 import { parseManifestDocument, splitDocuments, type ObjectRef } from "../manifest/manifest.ts";
 import { crdName, type CrdFile } from "./crd.ts";

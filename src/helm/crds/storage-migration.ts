@@ -4,8 +4,8 @@
  */
 
 import { create, get, ignoreNotFound, mergePatch, remove, type Resource } from "../../kube/index.ts";
-import { sleep } from "../../lib/index.ts";
-import { conditionOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
+import { sleep } from "../../base/index.ts";
+import { conditionOf, objectsIn, asString, type JsonObject } from "../../base/model/index.ts";
 import {
   crdTarget,
   storageVersion,

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 
 import { isAlreadyExists } from "../../kube/index.ts";
-import type { JsonObject } from "../../model/index.ts";
+import type { JsonObject } from "../../base/model/index.ts";
 import { HelmError } from "../binary/helm-errors.ts";
 import type { UpgradeOptions } from "../binary/helm.ts";
 import { UnusableChartError } from "../chart/chart.ts";

@@ -2,8 +2,8 @@
 
 import { diffArrays } from "diff";
 
-import { canonicalJson, toYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf, readJson, type Json, type JsonObject } from "../../model/index.ts";
+import { canonicalJson, toYaml } from "../../base/index.ts";
+import { isJsonObject, objectOf, readJson, type Json, type JsonObject } from "../../base/model/index.ts";
 import { parseDocuments } from "./manifest.ts";
 
 /** An object that differs between two manifests or is in only one of them. */

@@ -1,7 +1,7 @@
 /** Changes objects of a manifest; documents that stay the same keep their text. */
 
-import { toYamlSafeJson } from "../../lib/index.ts";
-import { isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
+import { toYamlSafeJson } from "../../base/index.ts";
+import { isJsonObject, objectOf, type JsonObject } from "../../base/model/index.ts";
 import {
   getListItems,
   kindKey,

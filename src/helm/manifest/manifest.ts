@@ -1,7 +1,7 @@
 /** Reads rendered manifests: documents, objects, hooks, and checksums. */
 
-import { canonicalJson, digestAll, parseYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf, asString, type Json, type JsonObject } from "../../model/index.ts";
+import { canonicalJson, digestAll, parseYaml } from "../../base/index.ts";
+import { isJsonObject, objectOf, asString, type Json, type JsonObject } from "../../base/model/index.ts";
 
 /** An object of a release. `namespace` as the manifest has it; undefined = the release's, or none. */
 export interface ObjectRef {

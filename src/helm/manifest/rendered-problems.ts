@@ -6,9 +6,9 @@
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import { readRegularFile } from "../../lib/index.ts";
-import { asString, isContainer, isJsonObject, objectOf, objectsIn, valueAt } from "../../model/index.ts";
-import type { Json, JsonObject, Module, Problem } from "../../model/index.ts";
+import { readRegularFile } from "../../base/index.ts";
+import { asString, isContainer, isJsonObject, objectOf, objectsIn, valueAt } from "../../base/model/index.ts";
+import type { Json, JsonObject, Module, Problem } from "../../base/model/index.ts";
 import { findChartFiles } from "../chart/chart.ts";
 import type { FileFindings } from "../chart/file-problems.ts";
 import { findOwnCrd } from "../crds/read-crds.ts";

@@ -4,7 +4,7 @@
  * others although they are being deleted.
  */
 
-import { exponentialDelay, mapInParallel, oneLine, type Clock } from "../../lib/index.ts";
+import { exponentialDelay, mapInParallel, oneLine, type Clock } from "../../base/index.ts";
 import { namespacedKey, resourceKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { Loop } from "../../runtime/index.ts";
 import type { Reconciler, ReleaseCheckTools } from "../types.ts";

@@ -5,8 +5,8 @@
  */
 
 import { findServedVersion, getMetadata, ignoreNotFound } from "../../kube/index.ts";
-import { mapInParallel, oneLine } from "../../lib/index.ts";
-import { objectOf, objectsIn } from "../../model/index.ts";
+import { mapInParallel, oneLine } from "../../base/index.ts";
+import { objectOf, objectsIn } from "../../base/model/index.ts";
 import { withServedVersions } from "../manifest/edit-manifest.ts";
 import { kindKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseMeta } from "../release/revisions.ts";

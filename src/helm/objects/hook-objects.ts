@@ -5,7 +5,7 @@
  */
 
 import { apiGroupOf } from "../../kube/index.ts";
-import { listNames, sleep } from "../../lib/index.ts";
+import { listNames, sleep } from "../../base/index.ts";
 import { BrokenRecordError, HookObjectError } from "../binary/helm-errors.ts";
 import type { Reconciler } from "../types.ts";
 import {

@@ -3,12 +3,12 @@
  * to change an object that is not annotated with its release.
  */
 
-import { HELM, moveFields, splitReplacedItems, type ReplacedItems } from "../../drift/index.ts";
+import { HELM, moveFields, splitReplacedItems, type ReplacedItems } from "../../kube/drift/index.ts";
 import { create, get, getMetadata, ignoreNotFound, isNotFound, mergePatch } from "../../kube/index.ts";
 import { remove, serverSideApply } from "../../kube/index.ts";
 import type { KubeClient, Resource, Target, WatchedObject } from "../../kube/index.ts";
-import { mapInParallel, oneLine } from "../../lib/index.ts";
-import { asString, objectOf, type JsonObject } from "../../model/index.ts";
+import { mapInParallel, oneLine } from "../../base/index.ts";
+import { asString, objectOf, type JsonObject } from "../../base/model/index.ts";
 import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseCheckTools } from "../types.ts";
 

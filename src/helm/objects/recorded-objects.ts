@@ -15,10 +15,10 @@ import {
   type DuplicateItems,
   type FieldManagers,
   type ReplacedItems,
-} from "../../drift/index.ts";
+} from "../../kube/drift/index.ts";
 import { ApiError, apiGroupOf, isForbidden, isNotFound, pathOf, type KubeClient } from "../../kube/index.ts";
-import { asString, isJsonObject, objectOf, objectsIn } from "../../model/index.ts";
-import type { DriftIgnore, JsonObject } from "../../model/index.ts";
+import { asString, isJsonObject, objectOf, objectsIn } from "../../base/model/index.ts";
+import type { DriftIgnore, JsonObject } from "../../base/model/index.ts";
 import { indexLastingObjects, namespacedKey, parseDocuments } from "../manifest/manifest.ts";
 import type { ManifestObject, ObjectRef } from "../manifest/manifest.ts";
 import type { ReleaseCheckTools } from "../types.ts";

@@ -1,7 +1,7 @@
 /** Restores missing objects of a release from its record, the Secret in which helm stores the manifest. */
 
 import { isAlreadyExists } from "../../kube/index.ts";
-import { mapInParallel, oneLine } from "../../lib/index.ts";
+import { mapInParallel, oneLine } from "../../base/index.ts";
 import { RestoreError } from "../binary/helm-errors.ts";
 import { listLastingObjects, parseDocuments, resourceName } from "../manifest/manifest.ts";
 import type { ManifestObject } from "../manifest/manifest.ts";

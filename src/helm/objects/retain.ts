@@ -4,8 +4,8 @@
  */
 
 import { findMissingPermissions } from "../../kube/index.ts";
-import { mapInParallel } from "../../lib/index.ts";
-import type { Module } from "../../model/index.ts";
+import { mapInParallel } from "../../base/index.ts";
+import type { Module } from "../../base/model/index.ts";
 import { withoutObjects } from "../manifest/edit-manifest.ts";
 import {
   parseDocuments,

@@ -4,8 +4,8 @@
  */
 
 import { annotateCommand, MANAGED_BY_OPERATOR } from "../../kube/index.ts";
-import { confirmationToken, oneLine } from "../../lib/index.ts";
-import type { Question } from "../../model/index.ts";
+import { confirmationToken, oneLine } from "../../base/index.ts";
+import type { Question } from "../../base/model/index.ts";
 import type { HelmError } from "../binary/helm-errors.ts";
 import { namespacedKey, resourceName, type ManifestContent, type ObjectRef } from "../manifest/manifest.ts";
 import type { Reconciler, ReconcileRequest, Reconciliation } from "../types.ts";

@@ -3,7 +3,7 @@
  * operator that made it, in the format of a scheme version. The older Go implementation of the operator wrote other labels or none.
  */
 
-import { oneLine, type Logger } from "../../lib/index.ts";
+import { oneLine, type Logger } from "../../base/index.ts";
 import type { HelmReport } from "../binary/helm.ts";
 import { ForeignReleaseError } from "../binary/helm-errors.ts";
 import type { ReleaseStore } from "./release-store.ts";

@@ -1,6 +1,6 @@
 /** Labels of releases that are written later, because they only save time: nothing waits for them. */
 
-import { oneLine, Debounce, type Clock, type Logger } from "../../lib/index.ts";
+import { oneLine, Debounce, type Clock, type Logger } from "../../base/index.ts";
 import { serialize } from "../../runtime/index.ts";
 import type { ReleaseStore } from "./release-store.ts";
 import { RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";

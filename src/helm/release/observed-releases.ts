@@ -3,8 +3,8 @@
  * labels but a mark in their record, the Secret of a revision. *Reserved* names are those that no module may have.
  */
 
-import { mapInParallel, oneLine, type Logger } from "../../lib/index.ts";
-import type { Module, Tree } from "../../model/index.ts";
+import { mapInParallel, oneLine, type Logger } from "../../base/index.ts";
+import type { Module, Tree } from "../../base/model/index.ts";
 import { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } from "./adoption.ts";
 import { resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS } from "../objects/live-objects.ts";

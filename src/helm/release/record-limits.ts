@@ -3,8 +3,8 @@
  * needs for one must be short: it works for all modules.
  */
 
-import { WorkSlices } from "../../lib/index.ts";
-import type { Json } from "../../model/index.ts";
+import { WorkSlices } from "../../base/index.ts";
+import type { Json } from "../../base/model/index.ts";
 import { kindKey, parseManifestDocument, splitDocuments, type ObjectRef } from "../manifest/manifest.ts";
 
 /** Most characters of all manifests of a record. Helm compresses a record to at most 1 MiB. */

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
 import { SECRETS } from "../../kube/index.ts";
-import { cutDeepParts, DepthError, isTooDeep, oneLine } from "../../lib/index.ts";
+import { cutDeepParts, DepthError, isTooDeep, oneLine } from "../../base/index.ts";
 import {
   isJsonObject,
   objectOf,
@@ -16,7 +16,7 @@ import {
   readJson,
   type Json,
   type JsonObject,
-} from "../../model/index.ts";
+} from "../../base/model/index.ts";
 import {
   adoptionChecksum,
   listHookObjects,

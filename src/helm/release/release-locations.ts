@@ -6,8 +6,8 @@
 import { create, get, ignoreNotFound, isAlreadyExists, isNotFound, mergePatch } from "../../kube/index.ts";
 import { MANAGED_BY_OPERATOR, SECRETS } from "../../kube/index.ts";
 import type { KubeClient, Secret } from "../../kube/index.ts";
-import { attempt } from "../../lib/index.ts";
-import { asString, objectOf, type Json } from "../../model/index.ts";
+import { attempt } from "../../base/index.ts";
+import { asString, objectOf, type Json } from "../../base/model/index.ts";
 
 /** The location of a release that is in another namespace than the operator's, or is being moved. */
 export interface ReleaseLocation {

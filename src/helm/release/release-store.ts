@@ -6,7 +6,7 @@
 import { create, get, getMetadata, ignoreNotFound, isAlreadyExists, listMetadata } from "../../kube/index.ts";
 import { mergePatch, remove, replace, SECRETS } from "../../kube/index.ts";
 import type { Secret, WatchedObject } from "../../kube/index.ts";
-import type { JsonObject } from "../../model/index.ts";
+import type { JsonObject } from "../../base/model/index.ts";
 import { UnseenError } from "../binary/helm-errors.ts";
 import { ReleaseLocations, type ReleaseLocation } from "./release-locations.ts";
 import {

@@ -2,7 +2,7 @@
 
 import { ObjectStore, SECRETS } from "../../kube/index.ts";
 import type { KubeClient, Subscription, WatchHub, WatchSpec } from "../../kube/index.ts";
-import { oneLine, type Logger } from "../../lib/index.ts";
+import { oneLine, type Logger } from "../../base/index.ts";
 import type { HelmReport } from "../binary/helm.ts";
 import { parseReleaseMeta, type ReleaseMeta } from "./revisions.ts";
 

@@ -9,7 +9,7 @@ import type { Reconciler } from "../types.ts";
 import type { ReleaseLocation } from "./release-locations.ts";
 import { create, getMetadata, ignoreNotFound, isAlreadyExists, isForbidden } from "../../kube/index.ts";
 import { MANAGED_BY_OPERATOR, NAMESPACES, type WatchedObject } from "../../kube/index.ts";
-import { oneLine, mapInParallel } from "../../lib/index.ts";
+import { oneLine, mapInParallel } from "../../base/index.ts";
 import { createNamespaceAdder } from "../manifest/edit-manifest.ts";
 import { parseDocuments, listObjectRefs } from "../manifest/manifest.ts";
 import { MAX_PARALLEL_REQUESTS, claimObject, isSameOwner, readLiveObjects } from "../objects/live-objects.ts";

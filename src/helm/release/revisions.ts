@@ -1,8 +1,8 @@
 /** Revisions of releases, read from the labels of their Secrets (docs/reference/status.md, "Labels and annotations"). */
 
 import type { WatchedObject } from "../../kube/index.ts";
-import { digest, DIGEST_SCHEME } from "../../lib/index.ts";
-import { objectOf } from "../../model/index.ts";
+import { digest, DIGEST_SCHEME } from "../../base/index.ts";
+import { objectOf } from "../../base/model/index.ts";
 
 /** This operator's labels on helm's release Secrets. */
 export const RELEASE_LABELS = {

@@ -1,7 +1,7 @@
 /** Labels revisions good that stay healthy, so that failed upgrades can be rolled back to them. */
 
-import { oneLine, Timers, type Clock, type Logger } from "../../lib/index.ts";
-import { retriesOf, type OnFailure } from "../../model/index.ts";
+import { oneLine, Timers, type Clock, type Logger } from "../../base/index.ts";
+import { retriesOf, type OnFailure } from "../../base/model/index.ts";
 import type { ObservedReleases } from "../release/observed-releases.ts";
 import type { HelmInput } from "../types.ts";
 import { findMarkableRevision, GOOD_LABEL } from "./revision-labels.ts";

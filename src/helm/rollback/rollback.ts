@@ -4,8 +4,8 @@
  * with these inputs and the *good* one, which is installed instead. Without a `policy`, failed upgrades are only retried.
  */
 
-import { mayBeRollbackTarget } from "../../health/index.ts";
-import { oneLine } from "../../lib/index.ts";
+import { mayBeRollbackTarget } from "../../kube/health/index.ts";
+import { oneLine } from "../../base/index.ts";
 import { HelmError, HookObjectError } from "../binary/helm-errors.ts";
 import { isMissingAnswer } from "../binary/helm-messages.ts";
 import { withoutSecretValues } from "../binary/reported-error.ts";

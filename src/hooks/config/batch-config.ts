@@ -3,10 +3,10 @@
  * (docs/reference/hooks.md, "Batch hooks"). Each hook has an `item`: its number, or `ready` for the readiness probe.
  */
 
-import { MISPLACED_BINDINGS, NO_BINDINGS, pruneToShape } from "../../bindings/index.ts";
-import { attempt, oneLine, parseJson } from "../../lib/index.ts";
-import { isJsonObject, objectOf, probeQueue } from "../../model/index.ts";
-import type { BatchItem, HookConfig, Json, JsonObject } from "../../model/index.ts";
+import { MISPLACED_BINDINGS, NO_BINDINGS, pruneToShape } from "../bindings/index.ts";
+import { attempt, oneLine, parseJson } from "../../base/index.ts";
+import { isJsonObject, objectOf, probeQueue } from "../../base/model/index.ts";
+import type { BatchItem, HookConfig, Json, JsonObject } from "../../base/model/index.ts";
 import { CONFIG_SHAPES, readHookConfig, type ConfigOwner, type ParsedHookConfig } from "./hook-config.ts";
 
 /** One hook of a file. `name` and `item` are set where it is a batch file. */

@@ -3,8 +3,8 @@
  * "Metrics and queues of hooks").
  */
 
-import { listBindings } from "../../bindings/index.ts";
-import { MAIN_QUEUE, ownQueueOf, probeQueue, type Bindings } from "../../model/index.ts";
+import { listBindings } from "../bindings/index.ts";
+import { MAIN_QUEUE, ownQueueOf, probeQueue, type Bindings } from "../../base/model/index.ts";
 import type { ConfiguredHooks } from "./batch-config.ts";
 
 /** Queues whose names name a module. */

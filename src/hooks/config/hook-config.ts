@@ -1,11 +1,11 @@
 /** Reads and checks what a hook prints for `--config`: a configuration of version v0 or v1, as shell-operator has them. */
 
-import { MISPLACED_BINDINGS, STRING_SHAPE, listBindings, listBindingShapes } from "../../bindings/index.ts";
-import { findMismatches, objectShape, readBindings } from "../../bindings/index.ts";
-import type { Complain, ValueOf, HookKind } from "../../bindings/index.ts";
-import { MAIN_QUEUE, isJsonObject, mapExactNumbers } from "../../model/index.ts";
-import type { HookConfig, HookSettings, Json, JsonObject } from "../../model/index.ts";
-import { oneLine, parseDuration, parseYaml } from "../../lib/index.ts";
+import { MISPLACED_BINDINGS, STRING_SHAPE, listBindings, listBindingShapes } from "../bindings/index.ts";
+import { findMismatches, objectShape, readBindings } from "../bindings/index.ts";
+import type { Complain, ValueOf, HookKind } from "../bindings/index.ts";
+import { MAIN_QUEUE, isJsonObject, mapExactNumbers } from "../../base/model/index.ts";
+import type { HookConfig, HookSettings, Json, JsonObject } from "../../base/model/index.ts";
+import { oneLine, parseDuration, parseYaml } from "../../base/index.ts";
 
 /** A hook configuration or all its errors. */
 export type ParsedHookConfig =

@@ -5,9 +5,9 @@
 
 import PQueue from "p-queue";
 
-import { attempt, oneLine, sleep, systemClock } from "../../lib/index.ts";
-import { type Clock } from "../../lib/index.ts";
-import { ModuleQueues, type Hook, type HookFile, type Problem } from "../../model/index.ts";
+import { attempt, oneLine, sleep, systemClock } from "../../base/index.ts";
+import { type Clock } from "../../base/index.ts";
+import { ModuleQueues, type Hook, type HookFile, type Problem } from "../../base/model/index.ts";
 import { digestFile } from "../../modules/index.ts";
 import type { ModuleActor } from "../actor.ts";
 import { confineQueues } from "./confine-queues.ts";

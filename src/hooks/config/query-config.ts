@@ -10,9 +10,9 @@ import {
   systemClock,
   type Clock,
   type Logger,
-} from "../../lib/index.ts";
-import type { HookFile } from "../../model/index.ts";
-import type { RunResult } from "../../process/index.ts";
+} from "../../base/index.ts";
+import type { HookFile } from "../../base/model/index.ts";
+import type { RunResult } from "../../base/process/index.ts";
 import { batchEnvironment, mayBeBatchFile } from "../batch.ts";
 import { buildCommand, type StartSettings } from "../run-hook.ts";
 import { parseBatchConfig, type BatchOwner, type ConfiguredHooks } from "./batch-config.ts";

@@ -3,9 +3,9 @@
 import { create, get, isAlreadyExists, isNotFound, jsonPatch, mergePatch, remove } from "../../kube/index.ts";
 import { replace, retryConflicts } from "../../kube/index.ts";
 import type { Discovery, KubeClient, Propagation, Resource, Target } from "../../kube/index.ts";
-import { findRoundedNumber, type FilterEngine } from "../../filter/index.ts";
-import { canonicalJson, KnownSecrets, oneLine, sleep, type Clock } from "../../lib/index.ts";
-import { isJsonObject, objectOf, type Json, type JsonObject } from "../../model/index.ts";
+import { findRoundedNumber, type FilterEngine } from "../filter/index.ts";
+import { canonicalJson, KnownSecrets, oneLine, sleep, type Clock } from "../../base/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject } from "../../base/model/index.ts";
 import type { ObjectOperation } from "./object-operations.ts";
 
 export interface PatcherOptions {

@@ -1,9 +1,9 @@
 /** Reads the trace spans that a hook writes. */
 
-import { oneLine, redactValues, type Logger } from "../../lib/index.ts";
-import { objectOf, type Json, type JsonObject } from "../../model/index.ts";
-import type { ScratchDir } from "../../process/index.ts";
-import { recordFinishedSpan } from "../../trace/index.ts";
+import { oneLine, redactValues, type Logger } from "../../base/index.ts";
+import { objectOf, type Json, type JsonObject } from "../../base/model/index.ts";
+import type { ScratchDir } from "../../base/process/index.ts";
+import { recordFinishedSpan } from "../../base/trace/index.ts";
 import { parseJsonStream } from "./output-files.ts";
 
 const MOST_SPANS = 100;

@@ -1,7 +1,7 @@
 /** Reads the metrics file of a hook (docs/reference/hooks.md, "Metrics"). */
 
-import { oneLine } from "../../lib/index.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { oneLine } from "../../base/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../base/model/index.ts";
 import { throwOutputError, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 interface Series {

@@ -8,8 +8,8 @@ import {
   oneLine,
   parseExactJson,
   parseYaml,
-} from "../../lib/index.ts";
-import { type Json, isJsonObject, type JsonObject, objectOf } from "../../model/index.ts";
+} from "../../base/index.ts";
+import { type Json, isJsonObject, type JsonObject, objectOf } from "../../base/model/index.ts";
 import { throwOutputError, readOptionalText, parseJsonStream, type StreamItem } from "./output-files.ts";
 
 /** The object of an operation. An empty apiVersion means the preferred one of the kind. */

@@ -1,7 +1,7 @@
 /** Parses the output files of hooks, which are streams of JSON objects. */
 
-import { DepthError, JsonMeter, splitJsonValues, parseJson, yieldToEventLoop } from "../../lib/index.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { DepthError, JsonMeter, splitJsonValues, parseJson, yieldToEventLoop } from "../../base/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../base/model/index.ts";
 
 /** An output file of a hook is invalid; the message names the document (from 1) and its line if they are known. */
 export class OutputError extends Error {

@@ -7,8 +7,8 @@ import {
   redactValues,
   systemClock,
   type Clock,
-} from "../../lib/index.ts";
-import { type LogFields, type Logger, type LogLevel } from "../../lib/index.ts";
+} from "../../base/index.ts";
+import { type LogFields, type Logger, type LogLevel } from "../../base/index.ts";
 import {
   isJsonObject,
   isNumber,
@@ -16,8 +16,8 @@ import {
   objectOf,
   type Json,
   type JsonObject,
-} from "../../model/index.ts";
-import { MAX_LINE, type Stream } from "../../process/index.ts";
+} from "../../base/model/index.ts";
+import { MAX_LINE, type Stream } from "../../base/process/index.ts";
 
 /** Fields of the log that a hook's own JSON must not overwrite; its own field of that name becomes `hook_<name>`. */
 const RESERVED = new Set(["hook", "binding", "event", "queue", "module", "output", "task", "trace"]);

@@ -3,8 +3,8 @@
  * count, as in the Go operator: members are found by their lower-case names.
  */
 
-import { splitJsonValues, parseExactJson } from "../../lib/index.ts";
-import { isJsonObject, type Json, type JsonObject } from "../../model/index.ts";
+import { splitJsonValues, parseExactJson } from "../../base/index.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../base/model/index.ts";
 import { throwOutputError } from "./output-files.ts";
 
 /** The answer to an admission request. */

@@ -1,8 +1,8 @@
 /** Decides which ServiceAccount a module acts as, and checks that the account exists. */
 
-import { matchesGlob } from "../../lib/index.ts";
-import { parseAccount, describeAccount, ProblemError, userOf } from "../../model/index.ts";
-import type { Account, Module, Problem } from "../../model/index.ts";
+import { matchesGlob } from "../../base/index.ts";
+import { parseAccount, describeAccount, ProblemError, userOf } from "../../base/model/index.ts";
+import type { Account, Module, Problem } from "../../base/model/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import { getMetadata } from "../client/verbs.ts";
 import { isForbidden, isNotFound } from "../api-errors.ts";

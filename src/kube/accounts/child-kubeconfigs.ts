@@ -2,9 +2,9 @@
 
 import { readFileSync } from "node:fs";
 
-import { toYamlSafeJson, type Clock } from "../../lib/index.ts";
-import { objectOf, objectsIn, userOf, type Account, type JsonObject } from "../../model/index.ts";
-import type { ScratchDir, StableTempDir } from "../../process/index.ts";
+import { toYamlSafeJson, type Clock } from "../../base/index.ts";
+import { objectOf, objectsIn, userOf, type Account, type JsonObject } from "../../base/model/index.ts";
+import type { ScratchDir, StableTempDir } from "../../base/process/index.ts";
 import { Loop } from "../../runtime/index.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { GetRunToken } from "./tokens.ts";

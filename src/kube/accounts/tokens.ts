@@ -2,8 +2,8 @@
 
 import { createHash } from "node:crypto";
 
-import { oneLine, retryAfterErrors } from "../../lib/index.ts";
-import { describeAccount, userOf, type Account } from "../../model/index.ts";
+import { oneLine, retryAfterErrors } from "../../base/index.ts";
+import { describeAccount, userOf, type Account } from "../../base/model/index.ts";
 import {
   ApiError,
   ignoreNotFound,

@@ -2,7 +2,7 @@
 
 import type { Dispatcher } from "undici";
 
-import type { Clock, Logger, RateLimit } from "../../lib/index.ts";
+import type { Clock, Logger, RateLimit } from "../../base/index.ts";
 import {
   attempt,
   cutDeepParts,
@@ -13,8 +13,8 @@ import {
   sleep,
   systemClock,
   TokenBucket,
-} from "../../lib/index.ts";
-import { ProblemError, readJson } from "../../model/index.ts";
+} from "../../base/index.ts";
+import { ProblemError, readJson } from "../../base/model/index.ts";
 import { toApiError, ApiError, toConnectionError, ConnectionError, OversizeError } from "../api-errors.ts";
 import { ApiConnections, type PoolName } from "./connections.ts";
 import type { CredentialsOptions } from "./kubeconfig.ts";

@@ -2,7 +2,7 @@
 
 import { Agent, ProxyAgent, Socks5ProxyAgent, type Dispatcher } from "undici";
 
-import type { Clock, Logger } from "../../lib/index.ts";
+import type { Clock, Logger } from "../../base/index.ts";
 import { ConnectionError } from "../api-errors.ts";
 import { Credentials, type ServerAccess } from "./credentials.ts";
 import type { CredentialsOptions } from "./kubeconfig.ts";

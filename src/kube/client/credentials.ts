@@ -10,8 +10,8 @@ import type { ConnectionOptions } from "node:tls";
 
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
-import { oneLine, toYamlSafeJson, type Clock, type Logger } from "../../lib/index.ts";
-import { ProblemError, isJsonObject, objectsIn, asString, type JsonObject } from "../../model/index.ts";
+import { oneLine, toYamlSafeJson, type Clock, type Logger } from "../../base/index.ts";
+import { ProblemError, isJsonObject, objectsIn, asString, type JsonObject } from "../../base/model/index.ts";
 import { loadConfig, type CredentialsOptions, type LoadedConfig } from "./kubeconfig.ts";
 
 /** Address, headers and TLS settings for requests to the server, valid for a few seconds. */

@@ -1,7 +1,7 @@
 /** Reads the version of the API server and checks at the start that the server is reachable. */
 
-import { oneLine } from "../../lib/index.ts";
-import { ProblemError, asString, type JsonObject } from "../../model/index.ts";
+import { oneLine } from "../../base/index.ts";
+import { ProblemError, asString, type JsonObject } from "../../base/model/index.ts";
 import { ApiError, ConnectionError, isTlsFailure } from "../api-errors.ts";
 import type { KubeClient } from "./client.ts";
 

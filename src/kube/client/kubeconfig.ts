@@ -7,8 +7,8 @@ import { delimiter, dirname, join, resolve } from "node:path";
 // The deep import keeps the rest of the library (models, watch, exec) out of the bundle where it can.
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 
-import { attempt, oneLine, parseYaml } from "../../lib/index.ts";
-import { isJsonObject, objectOf, objectsIn, ProblemError, type JsonObject } from "../../model/index.ts";
+import { attempt, oneLine, parseYaml } from "../../base/index.ts";
+import { isJsonObject, objectOf, objectsIn, ProblemError, type JsonObject } from "../../base/model/index.ts";
 
 /** Which credentials to use. By default those of the Pod's ServiceAccount, then `~/.kube/config`. */
 export interface CredentialsOptions {

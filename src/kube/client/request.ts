@@ -1,6 +1,6 @@
 /** One request to the API server: method, headers and body, and the retry rules. */
 
-import { toYamlSafeJson } from "../../lib/index.ts";
+import { toYamlSafeJson } from "../../base/index.ts";
 import { ApiError, ConnectionError, OversizeError, isTlsFailure } from "../api-errors.ts";
 
 /** HTTP methods the API server knows. */

@@ -1,7 +1,7 @@
 /** The verbs of the API: read, list, create, replace, patch, apply, delete. */
 
-import { DepthError, wasCut } from "../../lib/index.ts";
-import { isJsonObject, objectOf, type Json, type JsonObject } from "../../model/index.ts";
+import { DepthError, wasCut } from "../../base/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject } from "../../base/model/index.ts";
 import { ConnectionError } from "../api-errors.ts";
 import { pathOf, type ObjectPath, type ResourceType } from "../resources.ts";
 import type { WatchedObject } from "../watch/watch-spec.ts";

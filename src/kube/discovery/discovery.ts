@@ -1,6 +1,6 @@
 /** API discovery: the kinds that the API server serves. */
 
-import { systemClock, type Clock } from "../../lib/index.ts";
+import { systemClock, type Clock } from "../../base/index.ts";
 import { ConnectionError, isNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { apiVersionOf, type Resource } from "../resources.ts";

@@ -1,7 +1,7 @@
 /** Finds the resources of kinds, and waits for missing ones. */
 
-import type { Clock, DelayGrowth } from "../../lib/index.ts";
-import { exponentialDelay, toError } from "../../lib/index.ts";
+import type { Clock, DelayGrowth } from "../../base/index.ts";
+import { exponentialDelay, toError } from "../../base/index.ts";
 import { Loop } from "../../runtime/index.ts";
 import type { Subscription } from "../watch/consumer.ts";
 import type { WatchHub } from "../watch/hub.ts";

@@ -1,6 +1,6 @@
 /** Finds out whether the API server still serves a kind, by requests about its group alone, which an API that is down fails. */
 
-import { objectOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
+import { objectOf, objectsIn, asString, type JsonObject } from "../../base/model/index.ts";
 import { ignoreNotFound } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { apiGroupOf } from "../resources.ts";

@@ -3,8 +3,8 @@
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
-import { attempt } from "../../lib/index.ts";
-import { readStatSync } from "../../process/index.ts";
+import { attempt } from "../../base/index.ts";
+import { readStatSync } from "../../base/process/index.ts";
 
 /** Identifies one process as holder of a Lease. Unknown parts are empty. */
 export interface LeaderIdentity {

@@ -4,7 +4,7 @@ import { request, type IncomingMessage } from "node:http";
 import { BlockList, isIP, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 
-import { callIfLate, type Clock } from "../../lib/index.ts";
+import { callIfLate, type Clock } from "../../base/index.ts";
 
 /** IP address and port of a leader's HTTP server. */
 export interface Address {

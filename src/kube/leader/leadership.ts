@@ -12,8 +12,8 @@ import {
   countSleepTime,
   type Clock,
   type LogSink,
-} from "../../lib/index.ts";
-import { startWatchdog, type Children } from "../../process/index.ts";
+} from "../../base/index.ts";
+import { startWatchdog, type Children } from "../../base/process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
 import { get, mergePatch } from "../client/verbs.ts";
 import { LEASES, type LeaseObject } from "../resources.ts";

@@ -1,6 +1,6 @@
 /** Acquires, renews and releases a Lease, as the leader election of client-go does. */
 
-import { oneLine, sleep, Timers } from "../../lib/index.ts";
+import { oneLine, sleep, Timers } from "../../base/index.ts";
 import { ignoreNotFound, isAlreadyExists, isConflict, isNotFound } from "../api-errors.ts";
 import type { KubeAccess } from "../client/client.ts";
 import { create, get, replace } from "../client/verbs.ts";

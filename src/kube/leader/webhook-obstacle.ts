@@ -1,6 +1,6 @@
 /** Finds the webhook that prevents the operator from writing its Lease: webhooks of others can cover Leases and fail closed. */
 
-import { objectOf, objectsIn, asString, type JsonObject } from "../../model/index.ts";
+import { objectOf, objectsIn, asString, type JsonObject } from "../../base/model/index.ts";
 import { ApiError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, pathOf } from "../resources.ts";

@@ -1,6 +1,6 @@
 /** Shares watches, one for each distinct spec, among their consumers. */
 
-import { Failures } from "../../lib/index.ts";
+import { Failures } from "../../base/index.ts";
 import type { Subscription, WatchConsumer, WatchObserver } from "./consumer.ts";
 import { SharedWatch, WatchMember, type SharedWatchOptions } from "./shared-watch.ts";
 import { toSpecKey, type WatchSpec } from "./watch-spec.ts";

@@ -1,6 +1,6 @@
 /** Lists objects, and splits the bytes of lists into items while they arrive. */
 
-import { asString, isJsonObject, readJson, type JsonObject } from "../../model/index.ts";
+import { asString, isJsonObject, readJson, type JsonObject } from "../../base/model/index.ts";
 import { ConnectionError, OversizeError, statusToApiError } from "../api-errors.ts";
 import { formatAcceptHeader, type ApiRequest } from "../client/request.ts";
 import { pathOf } from "../resources.ts";

@@ -1,7 +1,7 @@
 /** The watch loop: lists, watches, and recovers from every failure. */
 
-import { exponentialDelay, sleep, Timers, toError, type Clock } from "../../lib/index.ts";
-import { isJsonObject, readJson, type JsonObject } from "../../model/index.ts";
+import { exponentialDelay, sleep, Timers, toError, type Clock } from "../../base/index.ts";
+import { isJsonObject, readJson, type JsonObject } from "../../base/model/index.ts";
 import { ApiError, ConnectionError, OversizeError, statusToApiError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import { formatAcceptHeader } from "../client/request.ts";

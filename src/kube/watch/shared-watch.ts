@@ -1,8 +1,8 @@
 /** One watch that consumers of an equal spec share, and its members, each of which delivers lists and changes to its consumer. */
 
-import { whenAll, type Failures, type Logger } from "../../lib/index.ts";
+import { whenAll, type Failures, type Logger } from "../../base/index.ts";
 import { Loop } from "../../runtime/index.ts";
-import { withoutActiveSpan } from "../../trace/index.ts";
+import { withoutActiveSpan } from "../../base/trace/index.ts";
 import { ApiError } from "../api-errors.ts";
 import type { WatchConsumer, WatchObserver } from "./consumer.ts";
 import { listObjects } from "./list.ts";

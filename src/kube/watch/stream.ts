@@ -7,8 +7,8 @@ import {
   Timers,
   yieldToEventLoop,
   type Clock,
-} from "../../lib/index.ts";
-import { isJsonObject } from "../../model/index.ts";
+} from "../../base/index.ts";
+import { isJsonObject } from "../../base/model/index.ts";
 import { ConnectionError, OversizeError } from "../api-errors.ts";
 import type { KubeClient } from "../client/client.ts";
 import type { ApiRequest } from "../client/request.ts";

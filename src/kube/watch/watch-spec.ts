@@ -1,6 +1,6 @@
 /** What a watch selects, and the objects it delivers. */
 
-import type { JsonObject, LabelSelector } from "../../model/index.ts";
+import type { JsonObject, LabelSelector } from "../../base/model/index.ts";
 import { apiVersionOf, pathOf, type Resource } from "../resources.ts";
 
 /** What to watch. Equal specs share one watch. */

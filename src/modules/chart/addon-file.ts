@@ -7,9 +7,9 @@
 import { lstatSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 
-import { canonicalJson, isRange, parseDuration } from "../../lib/index.ts";
-import { collect, describeProblem, isJsonObject, objectOf, ProblemError } from "../../model/index.ts";
-import type { AccountStatus, Json, JsonObject, AddonOptions, Problem } from "../../model/index.ts";
+import { canonicalJson, isRange, parseDuration } from "../../base/index.ts";
+import { collect, describeProblem, isJsonObject, objectOf, ProblemError } from "../../base/model/index.ts";
+import type { AccountStatus, Json, JsonObject, AddonOptions, Problem } from "../../base/model/index.ts";
 import { parseMap, createValidator, type Violation } from "../../values/index.ts";
 import schema from "../addon.schema.json" with { type: "json" };
 import { readText } from "../read/files.ts";

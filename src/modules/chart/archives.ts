@@ -9,9 +9,9 @@ import { gunzip } from "node:zlib";
 
 import type { Parser, ReadEntry } from "tar";
 
-import { oneLine } from "../../lib/index.ts";
-import { ProblemError } from "../../model/index.ts";
-import { ScratchDir } from "../../process/index.ts";
+import { oneLine } from "../../base/index.ts";
+import { ProblemError } from "../../base/model/index.ts";
+import { ScratchDir } from "../../base/process/index.ts";
 
 /** Most bytes of an archive, packed and unpacked: the limits of helm. */
 const MAX_PACKED_BYTES = 32 * 1024 * 1024;

@@ -3,8 +3,8 @@
 import { basename, join } from "node:path";
 import { RE2JS } from "re2js";
 
-import { attempt, readRegularFile, type WorkSlices } from "../../lib/index.ts";
-import { ProblemError } from "../../model/index.ts";
+import { attempt, readRegularFile, type WorkSlices } from "../../base/index.ts";
+import { ProblemError } from "../../base/model/index.ts";
 import { stat } from "../read/files.ts";
 import { toFoundFile, type FoundFile } from "../read/fingerprint.ts";
 import { SizeLimits, walk } from "../read/walk.ts";

@@ -3,7 +3,7 @@
 import { realpathSync } from "node:fs";
 import { isAbsolute, join, normalize, sep } from "node:path";
 
-import { hashFiles, readRegularFile } from "../../lib/index.ts";
+import { hashFiles, readRegularFile } from "../../base/index.ts";
 import {
   collect,
   isJsonObject,
@@ -11,7 +11,7 @@ import {
   ProblemError,
   type JsonObject,
   type Module,
-} from "../../model/index.ts";
+} from "../../base/model/index.ts";
 import { notAMapError, parseDocument } from "../../values/index.ts";
 import { findFiles, readText, stat } from "../read/files.ts";
 import { toFoundFile, type FoundFile } from "../read/fingerprint.ts";

@@ -5,7 +5,13 @@
 
 import { join } from "node:path";
 
-import { collect, mergeLayers, type JsonObject, type Section, type StaticValues } from "../../model/index.ts";
+import {
+  collect,
+  mergeLayers,
+  type JsonObject,
+  type Section,
+  type StaticValues,
+} from "../../base/model/index.ts";
 import { parseCommonValues, type CommonValues } from "../../values/index.ts";
 import { missingValuesFile, readText } from "./files.ts";
 import { Fingerprint } from "./fingerprint.ts";

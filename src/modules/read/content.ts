@@ -6,8 +6,8 @@
 import { readdirSync, type Dirent, type Stats } from "node:fs";
 import { join } from "node:path";
 
-import { attempt, FilesHash, hashFiles, readRegularFile, WorkSlices } from "../../lib/index.ts";
-import type { Module } from "../../model/index.ts";
+import { attempt, FilesHash, hashFiles, readRegularFile, WorkSlices } from "../../base/index.ts";
+import type { Module } from "../../base/model/index.ts";
 import { ADDON_FILE, MODULE_FILE } from "../chart/addon-file.ts";
 import { readHelmIgnore } from "../chart/chart-files.ts";
 import { stat } from "./files.ts";

@@ -3,8 +3,8 @@
 import { closeSync, openSync, readSync, realpathSync, statSync, type Stats } from "node:fs";
 import { dirname, join, sep } from "node:path";
 
-import { decodeText, EncodingError, oneLine, readRegularFile } from "../../lib/index.ts";
-import { ProblemError, type Problem } from "../../model/index.ts";
+import { decodeText, EncodingError, oneLine, readRegularFile } from "../../base/index.ts";
+import { ProblemError, type Problem } from "../../base/model/index.ts";
 import { toFoundFile, type FoundFile } from "./fingerprint.ts";
 
 /** Most bytes of a file that is parsed as a whole, such as a values.yaml: parsing a larger one would block the operator for too long. */

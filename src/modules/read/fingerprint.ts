@@ -2,7 +2,7 @@
 
 import type { Stats } from "node:fs";
 
-import { digest } from "../../lib/index.ts";
+import { digest } from "../../base/index.ts";
 
 /** An existing file or directory, with a signature that changes when the file does. */
 export interface FoundFile {

@@ -3,8 +3,8 @@
 import { lstatSync, readdirSync, type Stats } from "node:fs";
 import { basename, extname, join } from "node:path";
 
-import { attempt } from "../../lib/index.ts";
-import { describeProblem, type HookFile, type Problem } from "../../model/index.ts";
+import { attempt } from "../../base/index.ts";
+import { describeProblem, type HookFile, type Problem } from "../../base/model/index.ts";
 import { readHelmIgnore } from "../chart/chart-files.ts";
 import { listChartInputs } from "../chart/find-chart.ts";
 import { ADDON_FILE, MODULE_FILE, readAddonFile, type AddonFile } from "../chart/addon-file.ts";

@@ -5,10 +5,10 @@
 
 import { basename, dirname, join } from "node:path";
 
-import { compileCel, loadCel, toError } from "../../lib/index.ts";
-import { camelCase, describeProblem, ProblemError } from "../../model/index.ts";
-import type { ChartKind, Module, ModuleOrigin, Problem, SchemaFiles } from "../../model/index.ts";
-import type { StaticValues } from "../../model/index.ts";
+import { compileCel, loadCel, toError } from "../../base/index.ts";
+import { camelCase, describeProblem, ProblemError } from "../../base/model/index.ts";
+import type { ChartKind, Module, ModuleOrigin, Problem, SchemaFiles } from "../../base/model/index.ts";
+import type { StaticValues } from "../../base/model/index.ts";
 import { parseModuleValues, type ModuleValues } from "../../values/index.ts";
 import { locateChart, readChartYaml, readChartWord, type LocatedChart } from "../chart/find-chart.ts";
 import { addonFilePath, checkNamespaceLength, chooseNamespace } from "../chart/addon-file.ts";

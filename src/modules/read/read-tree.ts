@@ -6,9 +6,9 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 
-import { attempt, systemClock, yieldToEventLoop } from "../../lib/index.ts";
-import { camelCase, collect, ProblemError } from "../../model/index.ts";
-import type { Module, Problem, SchemaFiles, Tree } from "../../model/index.ts";
+import { attempt, systemClock, yieldToEventLoop } from "../../base/index.ts";
+import { camelCase, collect, ProblemError } from "../../base/model/index.ts";
+import type { Module, Problem, SchemaFiles, Tree } from "../../base/model/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import { findFirstPosition, mergeCommonValues, mergeGlobals, readCommonFiles } from "./common-values.ts";
 import type { CommonFile } from "./common-values.ts";

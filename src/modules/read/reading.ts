@@ -5,10 +5,10 @@
 
 import { existsSync } from "node:fs";
 
-import { MissingItems, systemClock, type Clock } from "../../lib/index.ts";
-import { describeProblem } from "../../model/index.ts";
-import type { AddonCheck, HookFile, Json, Module, ModuleOrigin, Problem } from "../../model/index.ts";
-import type { SchemaFiles, StaticValues, Tree } from "../../model/index.ts";
+import { MissingItems, systemClock, type Clock } from "../../base/index.ts";
+import { describeProblem } from "../../base/model/index.ts";
+import type { AddonCheck, HookFile, Json, Module, ModuleOrigin, Problem } from "../../base/model/index.ts";
+import type { SchemaFiles, StaticValues, Tree } from "../../base/model/index.ts";
 import type { CommonValues } from "../../values/index.ts";
 import type { ChartArchives } from "../chart/archives.ts";
 import type { Fingerprint } from "./fingerprint.ts";
@@ -80,7 +80,7 @@ export function recallMemory(tree: Tree | undefined): Memory {
   return (tree && memories.get(tree)) ?? emptyMemory();
 }
 
-/** Modules from registries, which `module-sources/` keeps in a directory of their own. Its members change; its identity does not. */
+/** Modules from registries, which `sources/` keeps in a directory of their own. Its members change; its identity does not. */
 export interface RegistryModules {
   /** Undefined before the directory exists. */
   dir: string | undefined;

@@ -3,8 +3,8 @@
 import { realpathSync } from "node:fs";
 import { join, resolve, sep } from "node:path";
 
-import { attempt, oneLine } from "../../lib/index.ts";
-import type { SchemaFiles, SchemaReference } from "../../model/index.ts";
+import { attempt, oneLine } from "../../base/index.ts";
+import type { SchemaFiles, SchemaReference } from "../../base/model/index.ts";
 import { referencedFiles } from "../../values/index.ts";
 import { readText, stat } from "./files.ts";
 import { toFoundFile } from "./fingerprint.ts";

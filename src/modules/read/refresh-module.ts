@@ -7,8 +7,8 @@
 import { existsSync } from "node:fs";
 import { join, sep } from "node:path";
 
-import { attempt } from "../../lib/index.ts";
-import type { Module, Tree } from "../../model/index.ts";
+import { attempt } from "../../base/index.ts";
+import type { Module, Tree } from "../../base/model/index.ts";
 import { stat } from "./files.ts";
 import { listedPaths, listModule, type Listing } from "./listing.ts";
 import { readModule, registryOrigin, toProblems, unreadableModule } from "./read-module.ts";

@@ -6,8 +6,8 @@
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 
-import { oneLine } from "../../lib/index.ts";
-import { camelCase, describeProblem, type Problem } from "../../model/index.ts";
+import { oneLine } from "../../base/index.ts";
+import { camelCase, describeProblem, type Problem } from "../../base/model/index.ts";
 import { GLOBAL_SOURCES, MODULE_SETTINGS } from "../../values/index.ts";
 import { toFoundFile, type FoundFile } from "./fingerprint.ts";
 

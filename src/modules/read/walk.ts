@@ -3,7 +3,7 @@
 import { lstatSync, readdirSync, statSync, type Dirent, type Stats } from "node:fs";
 import { join } from "node:path";
 
-import { ProblemError } from "../../model/index.ts";
+import { ProblemError } from "../../base/model/index.ts";
 import { fileProblem, stat } from "./files.ts";
 
 /** A file or directory. */

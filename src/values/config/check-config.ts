@@ -3,7 +3,7 @@
  * operator above the ConfigMap, into which hooks write. A *section* has the values of one module, or the global ones, by its key.
  */
 
-import { digest, sameJson } from "../../lib/index.ts";
+import { digest, sameJson } from "../../base/index.ts";
 import {
   describeProblem,
   GLOBAL,
@@ -11,7 +11,7 @@ import {
   type Json,
   type Module,
   type Problem,
-} from "../../model/index.ts";
+} from "../../base/model/index.ts";
 import { locateViolations, type LocatedViolation } from "../origin.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
 import type { ValuesStore, ValuesView } from "../values-store.ts";

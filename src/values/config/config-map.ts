@@ -5,9 +5,9 @@
  * none is changed or removed.
  */
 
-import { withSuggestion } from "../../lib/index.ts";
-import { collect, GLOBAL, isJsonObject, ProblemError } from "../../model/index.ts";
-import type { Json, JsonObject, Module, Problem, Section, ValuesSource } from "../../model/index.ts";
+import { withSuggestion } from "../../base/index.ts";
+import { collect, GLOBAL, isJsonObject, ProblemError } from "../../base/model/index.ts";
+import type { Json, JsonObject, Module, Problem, Section, ValuesSource } from "../../base/model/index.ts";
 import { readSources } from "../sources/source-layer.ts";
 import { notAMapError, parseDocument, readFlag, readSection } from "../static-values.ts";
 

@@ -3,9 +3,9 @@
  * of the ConfigMap. A *section* has the values of one module or the global ones; it is the YAML text of one key.
  */
 
-import { canonicalJson, toYaml } from "../../lib/index.ts";
-import { GLOBAL, ProblemError, isJsonObject, member, setMember, merge } from "../../model/index.ts";
-import type { Json, JsonObject, Problem, Section } from "../../model/index.ts";
+import { canonicalJson, toYaml } from "../../base/index.ts";
+import { GLOBAL, ProblemError, isJsonObject, member, setMember, merge } from "../../base/model/index.ts";
+import type { Json, JsonObject, Problem, Section } from "../../base/model/index.ts";
 import { applyJsonPatch } from "../patch/apply-patch.ts";
 import type { SectionInput } from "../layers.ts";
 import type { PatchOperation } from "../patch/apply-patch.ts";

@@ -6,7 +6,7 @@
 
 import jsonPatch from "fast-json-patch";
 
-import { DepthError, isTooDeep, toPointer, sameJson, parsePointer } from "../../lib/index.ts";
+import { DepthError, isTooDeep, toPointer, sameJson, parsePointer } from "../../base/index.ts";
 import {
   cloneJson,
   copyContainer,
@@ -16,8 +16,8 @@ import {
   member,
   setMember,
   valueAt,
-} from "../../model/index.ts";
-import type { Container, Json, JsonObject, Section } from "../../model/index.ts";
+} from "../../base/model/index.ts";
+import type { Container, Json, JsonObject, Section } from "../../base/model/index.ts";
 
 /**
  * One RFC 6902 operation. `path` starts with the key of the section (`/global/…`, `/<camel>/…`).

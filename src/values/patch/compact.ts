@@ -3,7 +3,7 @@
  * applies or skips it. An *edit* is an `add`, `remove` or `replace`; to *fold* it is to change the value of an earlier `add` instead.
  */
 
-import { isAtOrBelow } from "../../lib/index.ts";
+import { isAtOrBelow } from "../../base/index.ts";
 import { hasIndex, replayInValue, type PatchOperation } from "./apply-patch.ts";
 
 /** An operation that changes one path without reading another one. */

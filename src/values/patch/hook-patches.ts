@@ -13,10 +13,10 @@ import {
   parseYamlNumber,
   toPointer,
   parsePointer,
-} from "../../lib/index.ts";
-import type { JsonFragment } from "../../lib/index.ts";
-import { asString, GLOBAL, isJsonObject, mapExactNumbers } from "../../model/index.ts";
-import type { ExactNumber, Json, JsonObject } from "../../model/index.ts";
+} from "../../base/index.ts";
+import type { JsonFragment } from "../../base/index.ts";
+import { asString, GLOBAL, isJsonObject, mapExactNumbers } from "../../base/model/index.ts";
+import type { ExactNumber, Json, JsonObject } from "../../base/model/index.ts";
 import { patchSections, type Sections } from "../config/config-write.ts";
 import { violationId, type Violation } from "../schema/violation.ts";
 import { parseBoolean } from "../static-values.ts";

@@ -3,7 +3,7 @@
  * A rule with `oldSelf` compares a value with the value in force, and does not apply to a new value.
  */
 
-import { compileCelRule, toPointer, type CelRule } from "../../lib/index.ts";
+import { compileCelRule, toPointer, type CelRule } from "../../base/index.ts";
 import {
   asString,
   isJsonObject,
@@ -12,7 +12,7 @@ import {
   objectsIn,
   type Json,
   type JsonObject,
-} from "../../model/index.ts";
+} from "../../base/model/index.ts";
 import { allSchemas, resolveTarget } from "./schema-tree.ts";
 import type { Violation } from "./violation.ts";
 

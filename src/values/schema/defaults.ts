@@ -8,8 +8,8 @@ import {
   member,
   setMember,
   combineMembers,
-} from "../../model/index.ts";
-import type { Json, JsonObject } from "../../model/index.ts";
+} from "../../base/model/index.ts";
+import type { Json, JsonObject } from "../../base/model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { subSchemas, resolveTarget } from "./schema-tree.ts";
 

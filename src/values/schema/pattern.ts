@@ -2,7 +2,7 @@
 
 import { RE2JS } from "re2js";
 
-import { Memo, oneLine } from "../../lib/index.ts";
+import { Memo, oneLine } from "../../base/index.ts";
 
 /** A compiled regular expression of a schema. */
 export interface Pattern {

@@ -5,9 +5,9 @@
 
 import { dirname, resolve } from "node:path";
 
-import { digest, parsePointer } from "../../lib/index.ts";
-import { isContainer, isJsonObject, objectOf, ProblemError, valueAt } from "../../model/index.ts";
-import type { Json, JsonObject, SchemaReference } from "../../model/index.ts";
+import { digest, parsePointer } from "../../base/index.ts";
+import { isContainer, isJsonObject, objectOf, ProblemError, valueAt } from "../../base/model/index.ts";
+import type { Json, JsonObject, SchemaReference } from "../../base/model/index.ts";
 import { parseMap } from "../static-values.ts";
 import { decodeFragment, mapSchemas } from "./schema-tree.ts";
 

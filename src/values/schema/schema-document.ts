@@ -3,8 +3,8 @@
  * if it forbids keys that it does not declare, else *open*. `pointer` is the JSON pointer of a schema in its document.
  */
 
-import { toPointer } from "../../lib/index.ts";
-import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../model/index.ts";
+import { toPointer } from "../../base/index.ts";
+import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../base/model/index.ts";
 import { allSchemas, mapSchemas, nextSchemas, subSchemas, resolveTarget } from "./schema-tree.ts";
 import { explainInvalidPattern } from "./tolerance.ts";
 import { isCheckedFormat } from "./validator.ts";

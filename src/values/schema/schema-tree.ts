@@ -1,8 +1,8 @@
 /** Walks over the schemas of a document. A keyword contains a sub-schema (`not`), a list of them (`allOf`) or a map by name (`properties`). */
 
-import { attempt, toPointer, parsePointer } from "../../lib/index.ts";
-import { copyContainer, isJsonObject, setMember, valueAt } from "../../model/index.ts";
-import type { Container, JsonObject } from "../../model/index.ts";
+import { attempt, toPointer, parsePointer } from "../../base/index.ts";
+import { copyContainer, isJsonObject, setMember, valueAt } from "../../base/model/index.ts";
+import type { Container, JsonObject } from "../../base/model/index.ts";
 
 /** What a sub-schema describes: a `part` of the value (member, item), the `same` value (allOf, …), or nothing by itself (a `definition`). */
 type Relation = "part" | "same" | "definition";

@@ -4,10 +4,17 @@
  * values, also those of hooks. `x-extend` in the values schema takes over the content of the config schema.
  */
 
-import { digest, Memo } from "../../lib/index.ts";
-import { isContainer, isJsonObject, mapMembers, member, objectOf, ProblemError } from "../../model/index.ts";
-import type { Json, JsonObject, SchemaFile, SchemaFiles } from "../../model/index.ts";
-import type { SchemaReference, Section } from "../../model/index.ts";
+import { digest, Memo } from "../../base/index.ts";
+import {
+  isContainer,
+  isJsonObject,
+  mapMembers,
+  member,
+  objectOf,
+  ProblemError,
+} from "../../base/model/index.ts";
+import type { Json, JsonObject, SchemaFile, SchemaFiles } from "../../base/model/index.ts";
+import type { SchemaReference, Section } from "../../base/model/index.ts";
 import { parseMap } from "../static-values.ts";
 import { compileCelRules, type CelRules } from "./cel-rules.ts";
 import { EndlessDefaultsError, createDefaultsFiller, type FillDefaults } from "./defaults.ts";

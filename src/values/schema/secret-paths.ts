@@ -3,8 +3,8 @@
  * endlessly many paths: `**` in a path stands for any number of levels, `*` for any member or item.
  */
 
-import { toPointer } from "../../lib/index.ts";
-import type { JsonObject } from "../../model/index.ts";
+import { toPointer } from "../../base/index.ts";
+import type { JsonObject } from "../../base/model/index.ts";
 import { nextSchemas, type SubSchema } from "./schema-tree.ts";
 
 /** A schema with more secret paths redacts all values: `$ref` can create any number of paths. */

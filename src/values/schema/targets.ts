@@ -5,7 +5,7 @@
 
 import type { FuncKeywordDefinition } from "ajv";
 
-import type { Json, JsonObject } from "../../model/index.ts";
+import type { Json, JsonObject } from "../../base/model/index.ts";
 import { mapSchemas, resolveTarget } from "./schema-tree.ts";
 import type { ValueCheck, Violation } from "./violation.ts";
 

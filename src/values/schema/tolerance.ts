@@ -4,8 +4,8 @@
  * schema without the part that JSON Schema refuses, and calls `report` if that changes what the author wrote.
  */
 
-import { oneLine, sameJson } from "../../lib/index.ts";
-import { isContainer, isJsonObject, asString, type Json, type JsonObject } from "../../model/index.ts";
+import { oneLine, sameJson } from "../../base/index.ts";
+import { isContainer, isJsonObject, asString, type Json, type JsonObject } from "../../base/model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas, mapSchemas } from "./schema-tree.ts";
 

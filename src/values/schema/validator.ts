@@ -7,7 +7,7 @@ import { Ajv, type ErrorObject, type FuncKeywordDefinition } from "ajv";
 import type { SchemaValidateFunction, ValidateFunction } from "ajv";
 import * as ajvFormats from "ajv-formats";
 
-import { canonicalJson, Memo, parseDuration, toPointer } from "../../lib/index.ts";
+import { canonicalJson, Memo, parseDuration, toPointer } from "../../base/index.ts";
 import {
   asString,
   isContainer,
@@ -16,8 +16,8 @@ import {
   member,
   type Json,
   type JsonObject,
-} from "../../model/index.ts";
-import { type Problem } from "../../model/index.ts";
+} from "../../base/model/index.ts";
+import { type Problem } from "../../base/model/index.ts";
 import { compilePattern } from "./pattern.ts";
 import { allSchemas } from "./schema-tree.ts";
 import { createReferringCheck, createTargetKeyword } from "./targets.ts";

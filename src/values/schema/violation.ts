@@ -1,6 +1,6 @@
 /** Rules that a value violates. */
 
-import type { Json } from "../../model/index.ts";
+import type { Json } from "../../base/model/index.ts";
 
 /** Adds violations of the value at `path` (a JSON pointer, "" for the root) to `found`. */
 export type ValueCheck = (value: Json, path: string, found: Violation[]) => void;

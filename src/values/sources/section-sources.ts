@@ -3,9 +3,9 @@
  * *sources* of a section are the entries of its `valuesFrom`, in `addon.yaml` and the ConfigMap; their merged content is a *layer*.
  */
 
-import { sameJson } from "../../lib/index.ts";
-import { describeProblem, GLOBAL, mayHaveAccount } from "../../model/index.ts";
-import type { Json, Module, Problem } from "../../model/index.ts";
+import { sameJson } from "../../base/index.ts";
+import { describeProblem, GLOBAL, mayHaveAccount } from "../../base/model/index.ts";
+import type { Json, Module, Problem } from "../../base/model/index.ts";
 import type { ParsedConfig } from "../config/config-map.ts";
 import type { LocatedViolation } from "../origin.ts";
 import {

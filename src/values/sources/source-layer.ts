@@ -14,7 +14,7 @@ import {
   SecretWords,
   YamlError,
   type KnownSecrets,
-} from "../../lib/index.ts";
+} from "../../base/index.ts";
 import {
   collect,
   isJsonObject,
@@ -25,8 +25,8 @@ import {
   setMember,
   valueAt,
   mergeLayers,
-} from "../../model/index.ts";
-import type { Json, JsonObject, Problem, ValuesSource } from "../../model/index.ts";
+} from "../../base/model/index.ts";
+import type { Json, JsonObject, Problem, ValuesSource } from "../../base/model/index.ts";
 import { createValidator } from "../schema/validator.ts";
 
 /** As `valuesFrom` in `modules/addon.schema.json`; a test compares both. */

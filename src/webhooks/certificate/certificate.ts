@@ -6,8 +6,8 @@ import { join } from "node:path";
 
 import { SECRETS, get } from "../../kube/index.ts";
 import type { KubeAccess, Secret } from "../../kube/index.ts";
-import { oneLine, type Clock } from "../../lib/index.ts";
-import { ProblemError } from "../../model/index.ts";
+import { oneLine, type Clock } from "../../base/index.ts";
+import { ProblemError } from "../../base/model/index.ts";
 
 /** The server's certificate and key, and the CAs by which the API server verifies it; all PEM. */
 export interface Certificate {

@@ -15,7 +15,7 @@ import {
   retryConflicts,
 } from "../../kube/index.ts";
 import type { KubeAccess, Secret } from "../../kube/index.ts";
-import { attempt, formatDuration } from "../../lib/index.ts";
+import { attempt, formatDuration } from "../../base/index.ts";
 import { parseCertificates, readTlsSecret, type Certificate, type CertificateSource } from "./certificate.ts";
 import { issueCa, issueServerCertificate, type KeyPair } from "./issue.ts";
 

@@ -7,9 +7,9 @@ import { ApiError, MANAGED_BY_OPERATOR, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS }
 import { NAMESPACE_LABEL, OWN_CRDS, RUN_SECRET_PREFIX } from "../../kube/index.ts";
 import { create, get, ignoreNotFound, remove, replace } from "../../kube/index.ts";
 import type { KubeAccess, Resource, WatchedObject } from "../../kube/index.ts";
-import { sameJson } from "../../lib/index.ts";
-import { asString, objectOf, objectsIn } from "../../model/index.ts";
-import type { Json, JsonObject, LabelSelector } from "../../model/index.ts";
+import { sameJson } from "../../base/index.ts";
+import { asString, objectOf, objectsIn } from "../../base/model/index.ts";
+import type { Json, JsonObject, LabelSelector } from "../../base/model/index.ts";
 import type { ContestedObjects } from "./contested-objects.ts";
 
 /** How the API server reaches the webhook server: by a Service, or by a URL if the operator runs outside of the cluster. */

@@ -4,8 +4,8 @@
  */
 
 import { FIELD_MANAGER, type WatchedObject } from "../../kube/index.ts";
-import { Backoff, sameJson, type Clock } from "../../lib/index.ts";
-import { asString, isJsonObject, objectOf, objectsIn, type Json } from "../../model/index.ts";
+import { Backoff, sameJson, type Clock } from "../../base/index.ts";
+import { asString, isJsonObject, objectOf, objectsIn, type Json } from "../../base/model/index.ts";
 
 interface ContestedOptions {
   readonly clock: Clock;

@@ -10,8 +10,8 @@ import {
   replace,
 } from "../../kube/index.ts";
 import type { WatchedObject } from "../../kube/index.ts";
-import { sameJson } from "../../lib/index.ts";
-import { asString, isJsonObject, objectOf, type JsonObject } from "../../model/index.ts";
+import { sameJson } from "../../base/index.ts";
+import { asString, isJsonObject, objectOf, type JsonObject } from "../../base/model/index.ts";
 import type { ContestedObjects } from "./contested-objects.ts";
 import { buildClientConfig, type ConversionWebhook, type RegistrationOptions } from "./admission-objects.ts";
 

@@ -11,8 +11,8 @@ import {
   toNamedSpec,
 } from "../../kube/index.ts";
 import type { Resource, WatchHub, WatchedObject } from "../../kube/index.ts";
-import { oneLine } from "../../lib/index.ts";
-import type { JsonObject } from "../../model/index.ts";
+import { oneLine } from "../../base/index.ts";
+import type { JsonObject } from "../../base/model/index.ts";
 import type { WebhookReport } from "../server.ts";
 import { Loop, WatchedSet } from "../../runtime/index.ts";
 import { AdmissionObjects, type RegistrationOptions, type WebhookGroup } from "./admission-objects.ts";

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 
 import { eventually } from "../../../scripts/eventually.mjs";
 import { Helm } from "../../../src/helm/binary/helm.ts";
-import { silentLogger, systemClock } from "../../../src/lib/index.ts";
-import { Children, findOrphanedProcesses } from "../../../src/process/index.ts";
+import { silentLogger, systemClock } from "../../../src/base/index.ts";
+import { Children, findOrphanedProcesses } from "../../../src/base/process/index.ts";
 
 let dir = "";
 

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 
 import { Helm } from "../../../src/helm/binary/helm.ts";
-import { silentLogger, systemClock } from "../../../src/lib/index.ts";
-import { Children } from "../../../src/process/index.ts";
+import { silentLogger, systemClock } from "../../../src/base/index.ts";
+import { Children } from "../../../src/base/process/index.ts";
 
 it("helm runs again after its temp directory was emptied, with a kubeconfig made again", async () => {
   const dir = mkdtempSync(join(tmpdir(), "helm-home-"));

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { extractReason } from "../../../src/helm/binary/helm-messages.ts";
 import type { HelmError } from "../../../src/helm/index.ts";
-import { oneLine } from "../../../src/lib/index.ts";
+import { oneLine } from "../../../src/base/index.ts";
 
 const reason = (stderr: string): string => {
   const result = { outcome: "failed", message: "exit code 1", stdout: "", stderr };

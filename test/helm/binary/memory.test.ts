@@ -6,8 +6,8 @@ import { expect, onTestFinished, test, vi } from "vitest";
 
 import { Helm } from "../../../src/helm/binary/helm.ts";
 import { divideMemory, HelmPlaces } from "../../../src/helm/binary/memory.ts";
-import { silentLogger, systemClock } from "../../../src/lib/index.ts";
-import type { RunRequest, RunResult } from "../../../src/process/index.ts";
+import { silentLogger, systemClock } from "../../../src/base/index.ts";
+import type { RunRequest, RunResult } from "../../../src/base/process/index.ts";
 
 const MIB = 1024 * 1024;
 

@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { tools } from "../../../scripts/setup/tools.mjs";
 import { toHelmValues } from "../../../src/helm/binary/values-text.ts";
-import type { JsonObject } from "../../../src/model/index.ts";
+import type { JsonObject } from "../../../src/base/model/index.ts";
 import { putFiles } from "../../support/chart-repository.ts";
 import { HELMS } from "../../support/helms.ts";
 

@@ -6,8 +6,8 @@ import { basename, dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import type { GroupVersion, KubeClient } from "../../../src/kube/index.ts";
-import type { Module } from "../../../src/model/index.ts";
-import { ScratchDir } from "../../../src/process/index.ts";
+import type { Module } from "../../../src/base/model/index.ts";
+import { ScratchDir } from "../../../src/base/process/index.ts";
 import { addReachOfValues, ChartReader, computeInputsDigest } from "../../../src/helm/chart/chart.ts";
 import { cacheCapabilities } from "../../../src/helm/chart/capabilities.ts";
 import { ChartArchives } from "../../../src/modules/index.ts";

@@ -4,8 +4,8 @@ import { dirname, join } from "node:path";
 import { beforeEach, expect, it, onTestFinished } from "vitest";
 
 import { listEnabledCrdFiles } from "../../../src/helm/index.ts";
-import { toYaml } from "../../../src/lib/index.ts";
-import type { JsonObject } from "../../../src/model/index.ts";
+import { toYaml } from "../../../src/base/index.ts";
+import type { JsonObject } from "../../../src/base/model/index.ts";
 
 // docs/reference/addon-yaml.md: CRDs of sub-charts that are switched off are left alone.
 

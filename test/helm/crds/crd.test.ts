@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { findLosses, type InstalledCrd } from "../../../src/helm/crds/crd.ts";
-import type { JsonObject } from "../../../src/model/index.ts";
+import type { JsonObject } from "../../../src/base/model/index.ts";
 
 // docs/reference/modules.md, "CRDs that change": what a new definition takes away.
 

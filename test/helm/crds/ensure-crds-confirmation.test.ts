@@ -5,8 +5,8 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 import { ensureCrds } from "../../../src/helm/index.ts";
 import { connect } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
-import type { JsonObject } from "../../../src/model/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
+import type { JsonObject } from "../../../src/base/model/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
 

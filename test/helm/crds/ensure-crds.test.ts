@@ -7,9 +7,9 @@ import { checkCrdFiles, ensureCrds } from "../../../src/helm/index.ts";
 import type { CrdTools } from "../../../src/helm/crds/crd.ts";
 import { findOwnCrd } from "../../../src/helm/crds/read-crds.ts";
 import { ApiError, connect } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
-import type { Clock } from "../../../src/lib/index.ts";
-import { ProblemError } from "../../../src/model/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
+import type { Clock } from "../../../src/base/index.ts";
+import { ProblemError } from "../../../src/base/model/index.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
 
 // docs/reference/modules.md, "The chart": when the kinds of a CRD count as there.

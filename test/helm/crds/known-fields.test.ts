@@ -2,7 +2,7 @@ import * as types from "@kubernetes/client-node";
 import { expect, it } from "vitest";
 
 import { FIELDS, withKnownFields } from "../../../src/helm/crds/known-fields.ts";
-import type { JsonObject } from "../../../src/model/index.ts";
+import type { JsonObject } from "../../../src/base/model/index.ts";
 
 // docs/reference/modules.md, "The chart": fields that no CustomResourceDefinition has are not applied.
 

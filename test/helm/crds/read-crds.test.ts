@@ -5,7 +5,7 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 
 import { ensureCrds } from "../../../src/helm/index.ts";
 import { connect } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
 

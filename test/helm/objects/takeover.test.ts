@@ -7,8 +7,8 @@ import { adoptExistingObjects } from "../../../src/helm/objects/takeover.ts";
 import { listContent, parseDocuments, parseObjectRef } from "../../../src/helm/manifest/manifest.ts";
 import { ApiError, CONFIG_MAPS, SECRETS } from "../../../src/kube/index.ts";
 import type { ApiRequest } from "../../../src/kube/index.ts";
-import type { JsonObject } from "../../../src/model/index.ts";
-import type { RunResult } from "../../../src/process/index.ts";
+import type { JsonObject } from "../../../src/base/model/index.ts";
+import type { RunResult } from "../../../src/base/process/index.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
 
 // docs/guides/running.md, "Taking over".

@@ -4,7 +4,7 @@ import type { Reconciler } from "../../../src/helm/types.ts";
 import { RELEASE_LABELS } from "../../../src/helm/index.ts";
 import { DeferredLabels } from "../../../src/helm/release/deferred-labels.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 
 const KNOWN = { label: "assumed" };

@@ -4,8 +4,8 @@ import { describe, expect } from "vitest";
 
 import { ReleaseStore, manifestChecksum } from "../../../src/helm/index.ts";
 import { WatchHub } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
-import type { JsonObject } from "../../../src/model/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
+import type { JsonObject } from "../../../src/base/model/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 import { random } from "../../support/fuzz-world.ts";
 import { RestlessApi } from "../../support/restless-api.ts";

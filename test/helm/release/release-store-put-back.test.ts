@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { ReleaseStore } from "../../../src/helm/index.ts";
 import type { KubeClient, WatchConsumer, WatchedObject } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
 
 const secret = (revision: number, resourceVersion: string, status: string): WatchedObject => ({
   apiVersion: "v1",

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { ensureNamespace, ensureLocation } from "../../../src/helm/release/relocate.ts";
 import type { ReleaseLocation } from "../../../src/helm/release/release-locations.ts";
 import type { Reconciler } from "../../../src/helm/types.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
 import { fake } from "../../kube/fixture.ts";
 import { status } from "../../support/fake-api.ts";
 

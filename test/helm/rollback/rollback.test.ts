@@ -12,7 +12,7 @@ import {
   resetCopiedLabels,
 } from "../../../src/helm/rollback/revision-labels.ts";
 import { markInstalledRevisionGood, findRollbackTarget } from "../../../src/helm/rollback/rollback.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
 import { ManualClock } from "../../support/clock.ts";
 

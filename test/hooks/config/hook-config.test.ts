@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 
-import { createLifecycleBinding, type HookKind } from "../../../src/bindings/index.ts";
+import { createLifecycleBinding, type HookKind } from "../../../src/hooks/bindings/index.ts";
 import { parseHookConfig } from "../../../src/hooks/index.ts";
-import type { HookConfig } from "../../../src/model/index.ts";
+import type { HookConfig } from "../../../src/base/model/index.ts";
 import { bindingsWith } from "../build.ts";
 
 function config(text: string, kind: HookKind = "module"): HookConfig {

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
 import { HookLoader, type HookQueryOptions, lintHook } from "../../../src/hooks/index.ts";
-import { createLogger, systemClock, type Clock } from "../../../src/lib/index.ts";
-import type { HookFile } from "../../../src/model/index.ts";
-import { createLifecycleBinding } from "../../../src/bindings/index.ts";
-import { Children } from "../../../src/process/index.ts";
+import { createLogger, systemClock, type Clock } from "../../../src/base/index.ts";
+import type { HookFile } from "../../../src/base/model/index.ts";
+import { createLifecycleBinding } from "../../../src/hooks/bindings/index.ts";
+import { Children } from "../../../src/base/process/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { bindingsWith } from "../build.ts";
 

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { FilterEngine } from "../../../src/filter/index.ts";
+import { FilterEngine } from "../../../src/hooks/filter/index.ts";
 import { applyObjects, parseObjectOperations } from "../../../src/hooks/index.ts";
 import { CONFIG_MAPS, connect } from "../../../src/kube/index.ts";
 import type { KubeClient } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
-import { readJson, type JsonObject } from "../../../src/model/index.ts";
-import { Children } from "../../../src/process/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
+import { readJson, type JsonObject } from "../../../src/base/model/index.ts";
+import { Children } from "../../../src/base/process/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
 import type { Answer } from "../../support/fake-api.ts";

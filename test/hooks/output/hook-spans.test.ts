@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 
 import { runHook } from "../../../src/hooks/index.ts";
-import { Tracer, getTaskOrigin, span } from "../../../src/trace/index.ts";
-import type { Span } from "../../../src/model/index.ts";
-import { Children } from "../../../src/process/index.ts";
+import { Tracer, getTaskOrigin, span } from "../../../src/base/trace/index.ts";
+import type { Span } from "../../../src/base/model/index.ts";
+import { Children } from "../../../src/base/process/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 import { keepLog } from "../../support/logged.ts";
 import type { LoggedLine } from "../../support/logged.ts";

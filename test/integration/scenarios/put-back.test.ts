@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { startCluster } from "../../../scripts/control-plane.mjs";
 import { startOperator } from "../../../scripts/operator.mjs";
 import * as kube from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
 import type { OperatorProcess } from "../../../scripts/operator.mjs";
 import { clusterOf, eventually } from "../../support/cluster.ts";
 import type { Cluster, ControlPlane } from "../../support/cluster.ts";

@@ -6,8 +6,8 @@ import { expect, onTestFinished, test } from "vitest";
 
 import { buildAccountKubeconfig } from "../../../src/kube/accounts/child-kubeconfigs.ts";
 import { findMissingRule, openAccountKubeconfig, RunTokens } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
-import { ScratchDir } from "../../../src/process/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
+import { ScratchDir } from "../../../src/base/process/index.ts";
 import { status, type FakeApi } from "../../support/fake-api.ts";
 import { settle, type ManualClock } from "../../support/clock.ts";
 import { until } from "../../support/until.ts";

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 
 import type { ApiRequest, RequestReport } from "../../../src/kube/index.ts";
 import { ApiError, connect } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
 import type { FakeApi } from "../../support/fake-api.ts";
 import { status } from "../../support/fake-api.ts";
 import { until } from "../../support/until.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 
 import { connect, PrivateKubeconfig, type KubeClient } from "../../../src/kube/index.ts";
-import { StableTempDir } from "../../../src/process/index.ts";
+import { StableTempDir } from "../../../src/base/process/index.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
 

@@ -2,7 +2,7 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 
 import { ApiError, connect, findServedVersion } from "../../../src/kube/index.ts";
 import type { KubeClient } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
 
 let api: FakeApi;

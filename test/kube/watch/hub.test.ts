@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { WatchConsumer } from "../../../src/kube/index.ts";
 import { ApiError, CONFIG_MAPS, ConnectionError, WatchHub } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/lib/index.ts";
+import { silentLogger } from "../../../src/base/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import type { Call } from "./watch-server.ts";
 import { WatchServer, added, bookmark, configMap, failure, list, modified, removed } from "./watch-server.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Module } from "../../../src/model/index.ts";
+import type { Module } from "../../../src/base/model/index.ts";
 import { NEWER_KEYS } from "../../../src/modules/chart/addon-file.ts";
 import schema from "../../../src/modules/addon.schema.json" with { type: "json" };
 import { directories, type Directories } from "../module-directories.ts";

@@ -3,8 +3,8 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { create, Header } from "tar";
 import { describe, expect, it } from "vitest";
 
-import { describeProblem } from "../../../src/model/index.ts";
-import type { JsonObject, Module } from "../../../src/model/index.ts";
+import { describeProblem } from "../../../src/base/model/index.ts";
+import type { JsonObject, Module } from "../../../src/base/model/index.ts";
 import { findAddonProblem } from "../../../src/modules/chart/addon-file.ts";
 import { random } from "../../support/fuzz-world.ts";
 import { diceOf, violateAddon } from "../../support/violate.ts";

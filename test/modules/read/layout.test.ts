@@ -2,8 +2,8 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
-import { describeProblem } from "../../../src/model/index.ts";
-import type { Tree } from "../../../src/model/index.ts";
+import { describeProblem } from "../../../src/base/model/index.ts";
+import type { Tree } from "../../../src/base/model/index.ts";
 import { collectProblems } from "../../../src/modules/index.ts";
 import { directories } from "../module-directories.ts";
 import type { Directories } from "../module-directories.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import type { Json, Tree } from "../../../src/model/index.ts";
+import type { Json, Tree } from "../../../src/base/model/index.ts";
 import { ChartArchives, readTree } from "../../../src/modules/index.ts";
 
 const SWAPS = 1000;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import type { Tree } from "../../../src/model/index.ts";
+import type { Tree } from "../../../src/base/model/index.ts";
 import { ChartArchives, readTree } from "../../../src/modules/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 

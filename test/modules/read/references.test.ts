@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import { ProblemError } from "../../../src/model/index.ts";
-import type { Json, Tree } from "../../../src/model/index.ts";
+import { ProblemError } from "../../../src/base/model/index.ts";
+import type { Json, Tree } from "../../../src/base/model/index.ts";
 import { ChartArchives, readTree } from "../../../src/modules/index.ts";
 import { compileSchemas } from "../../../src/values/index.ts";
 import { ManualClock } from "../../support/clock.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { TreeReader } from "../../../src/modules/index.ts";
-import type { Tree } from "../../../src/model/index.ts";
+import type { Tree } from "../../../src/base/model/index.ts";
 import { directories, type Directories } from "../module-directories.ts";
 
 // docs/reference/lifecycle.md, "Files that hooks write": one module is read again while others run.

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { KnownSecrets } from "../../../src/lib/index.ts";
-import type { Json, Module, Section, Tree } from "../../../src/model/index.ts";
+import { KnownSecrets } from "../../../src/base/index.ts";
+import type { Json, Module, Section, Tree } from "../../../src/base/model/index.ts";
 import {
   ValuesStore,
   checkConfig,

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { digestJson, toYaml } from "../../../src/lib/index.ts";
-import { mergeLayers, ProblemError } from "../../../src/model/index.ts";
-import type { Json, JsonObject, Section } from "../../../src/model/index.ts";
+import { digestJson, toYaml } from "../../../src/base/index.ts";
+import { mergeLayers, ProblemError } from "../../../src/base/model/index.ts";
+import type { Json, JsonObject, Section } from "../../../src/base/model/index.ts";
 import {
   CONFIG_MAP_LIMIT,
   PatchError,

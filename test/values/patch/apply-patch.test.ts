@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import type { Json, Section } from "../../../src/model/index.ts";
+import type { Json, Section } from "../../../src/base/model/index.ts";
 import {
   PatchError,
   applyJsonPatch,

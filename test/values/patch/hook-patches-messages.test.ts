@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { ProblemError } from "../../../src/model/index.ts";
-import type { Json } from "../../../src/model/index.ts";
+import { ProblemError } from "../../../src/base/model/index.ts";
+import type { Json } from "../../../src/base/model/index.ts";
 import {
   CONFIG_MAP_LIMIT,
   applyJsonPatch,

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 
-import { loadCel } from "../../../src/lib/index.ts";
-import type { Json } from "../../../src/model/index.ts";
+import { loadCel } from "../../../src/base/index.ts";
+import type { Json } from "../../../src/base/model/index.ts";
 import { compileSchemas } from "../../../src/values/index.ts";
 
 // docs/reference/values.md, "Schemas": rules in CEL, as the Go operator evaluates them.

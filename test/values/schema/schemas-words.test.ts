@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { ProblemError } from "../../../src/model/index.ts";
-import type { Json, JsonObject, Section } from "../../../src/model/index.ts";
+import { ProblemError } from "../../../src/base/model/index.ts";
+import type { Json, JsonObject, Section } from "../../../src/base/model/index.ts";
 import { compileSchemas } from "../../../src/values/index.ts";
 import type { Schemas } from "../../../src/values/index.ts";
 

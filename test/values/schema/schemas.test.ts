@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { redactValues } from "../../../src/lib/index.ts";
-import { ProblemError } from "../../../src/model/index.ts";
-import type { Json, JsonObject } from "../../../src/model/index.ts";
+import { redactValues } from "../../../src/base/index.ts";
+import { ProblemError } from "../../../src/base/model/index.ts";
+import type { Json, JsonObject } from "../../../src/base/model/index.ts";
 import { compileSchemas } from "../../../src/values/index.ts";
 import type { Schemas, Violation } from "../../../src/values/index.ts";
 

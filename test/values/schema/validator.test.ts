@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 
-import { readJson, type Json, type JsonObject } from "../../../src/model/index.ts";
+import { readJson, type Json, type JsonObject } from "../../../src/base/model/index.ts";
 import { createAjvCheck, createValidator } from "../../../src/values/schema/validator.ts";
 import type { Violation } from "../../../src/values/schema/violation.ts";
 

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
-import { KnownSecrets } from "../../../src/lib/index.ts";
-import { describeProblem, type JsonObject, type ValuesSource } from "../../../src/model/index.ts";
+import { KnownSecrets } from "../../../src/base/index.ts";
+import { describeProblem, type JsonObject, type ValuesSource } from "../../../src/base/model/index.ts";
 import {
   buildSourceLayer,
   type SourceContent,

@@ -1,0 +1,49 @@
+import { expect, it } from "vitest";
+
+import { simulateStart } from "../../src/engine/plan/index.ts";
+import { EngineLab } from "../support/engine-lab.ts";
+import type { ModuleSpec } from "../support/engine-lab.ts";
+import { requiring } from "../support/fuzz-requirements.ts";
+import { random } from "../support/fuzz-world.ts";
+
+// docs/reference/commands.md, "plan": its waves are the order in which modules run.
+
+function modulesOf(seed: number): readonly ModuleSpec[] {
+  const roll = random(seed);
+  const modules = Array.from({ length: 3 + Math.floor(roll() * 6) }, (_, index) => ({
+    name: `m${index}`,
+    order: Math.floor(roll() * 3),
+    enabled: roll() < 0.9,
+    // As long as all others.
+    hooks: [{ name: "h", lifecycle: { beforeHelm: 1 }, act: () => ({ takes: 1000 }) }],
+  }));
+  return requiring(modules, seed, roll);
+}
+
+/** Modules by the second of their first run, in order. */
+async function runsOf(modules: readonly ModuleSpec[]): Promise<{ runs: string[][]; lab: EngineLab }> {
+  const lab = new EngineLab({ modules, moduleQueues: "own", parallelModules: 100 });
+  const from = lab.clock.now();
+  const runs = new Map<number, string[]>();
+  lab.helmFails = (name) => {
+    const second = Math.floor((lab.clock.now() - from) / 1000);
+    runs.set(second, [...(runs.get(second) ?? []), name]);
+    return undefined;
+  };
+  await lab.start();
+  await lab.run(60_000);
+  return { runs: [...runs.values()], lab };
+}
+
+it("modules in queues of their own run in the waves of plan, where each takes as long as the others", async () => {
+  for (let seed = 1; seed <= 100; seed++) {
+    const { runs, lab } = await runsOf(modulesOf(seed));
+    const modules = new Map(
+      [...lab.state.view.modules].map(([name, view]) => [name, { ...view, phase: "new" as const }]),
+    );
+    const { waves, blockedModules } = simulateStart({ ...lab.state.view, modules });
+    const sorted = (names: readonly string[]): string[] => names.toSorted();
+    expect(runs.map(sorted), `seed ${seed}`).toEqual(waves.map(sorted));
+    for (const name of blockedModules.keys()) expect(lab.state.view.modules.get(name)?.phase).toBe("new");
+  }
+});

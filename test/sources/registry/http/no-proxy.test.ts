@@ -1,0 +1,66 @@
+import { expect, it } from "vitest";
+
+import { isWithoutProxy } from "../../../../src/sources/registry/http/no-proxy.ts";
+
+const URLS = [
+  "https://10.1.2.3/",
+  "https://10.1.2.3:5000/",
+  "http://10.1.2.3:443/",
+  "https://127.0.0.9:5000/",
+  "https://localhost:5000/",
+  "https://a.localhost/",
+  "https://[::1]/",
+  "https://[fd00::1]/",
+  "https://[fd00::1]:5000/",
+  "https://example.com/",
+  "https://a.example.com/",
+  "https://a.example.com:5000/",
+  "http://example.com/",
+  "https://notexample.com/",
+  "https://registry/",
+  "https://registry.svc/",
+  "https://xn--bcher-kva.example/",
+  "https://example.com./",
+  "https://[2001:db8::1:5000]/",
+];
+
+// What `httpproxy` of golang.org/x/net 0.56.0 decides for each URL: directly (d), or through the proxy (p).
+it.each([
+  ["", "pppddpdpppppppppppp"],
+  ["*", "ddddddddddddddddddd"],
+  ["10.0.0.0/8", "dddddpdpppppppppppp"],
+  ["10.0.0.0/8,127.0.0.0/8,.svc", "dddddpdppppppppdppp"],
+  ["10.1.2.3", "dddddpdpppppppppppp"],
+  ["10.1.2.3:443", "dpdddpdpppppppppppp"],
+  ["10.1.2.3:5000", "pdpddpdpppppppppppp"],
+  ["fd00::/8", "pppddpdddpppppppppp"],
+  ["fd00::1", "pppddpdddpppppppppp"],
+  ["[fd00::1]", "pppddpdpppppppppppp"],
+  ["[fd00::1]:443", "pppddpddppppppppppp"],
+  ["[fd00::1]:5000", "pppddpdpdpppppppppp"],
+  ["example.com", "pppddpdppddddpppppp"],
+  ["EXAMPLE.com ", "pppddpdppddddpppppp"],
+  ["example.com:443", "pppddpdppddpppppppp"],
+  ["example.com:5000", "pppddpdppppdppppppp"],
+  [".example.com", "pppddpdpppddppppppp"],
+  ["*.example.com", "pppddpdpppddppppppp"],
+  ["*.example.com:5000", "pppddpdppppdppppppp"],
+  [".example.com:443", "pppddpdpppdpppppppp"],
+  [" , example.com", "pppddpdppddddpppppp"],
+  ["e", "pppddpdpppppppppppp"],
+  ["com", "pppddpdppdddddppppp"],
+  ["0.0.0.0/0", "dddddpdpppppppppppp"],
+  ["::/0", "pppddpdddpppppppppd"],
+  ["10.0.0.0/33", "pppddpdpppppppppppp"],
+  ["registry", "pppddpdpppppppdpppp"],
+  ["2001:db8::1:5000", "pppddpdpppppppppppd"],
+  ["*example.com", "pppddpdpppppppppppp"],
+  ["example.com.", "pppddpdppppppppppdp"],
+  ["10.", "pppddpdpppppppppppp"],
+  ["::ffff:10.1.2.3", "dddddpdpppppppppppp"],
+  ["xn--bcher-kva.example", "pppddpdpppppppppdpp"],
+  ["bücher.example", "pppddpdpppppppppdpp"],
+  ["example.com,*", "ddddddddddddddddddd"],
+])("NO_PROXY=%s is read as Go programs read it", (noProxy, expected) => {
+  expect(URLS.map((url) => (isWithoutProxy(new URL(url), noProxy) ? "d" : "p")).join("")).toBe(expected);
+});
