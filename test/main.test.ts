@@ -95,17 +95,13 @@ describe("usage", () => {
   it("finds the socket of an operator that has it among its temporary files, as in a Pod", async () => {
     const at = join(root, "tmp", "debug.socket");
     const sources = {
-      state: { module: () => ({ module: { name: "web" } }), view: { modules: new Map() } },
-      queues: () => [],
-      secrets: { redactDeep: () => ["nothing is due"] },
+      state: { globalHooks: [{ name: "00-a" }] },
+      secrets: { redactDeep: (it: unknown) => it },
     };
     const server = await serveSocket(at, sources as unknown as Parameters<typeof serveSocket>[1]);
     onTestFinished(() => server.close());
-    expect(await program("module", "why", "web")).toEqual({
-      code: 0,
-      stdout: "nothing is due\n",
-      stderr: "",
-    });
+    const listed = await program("global", "list");
+    expect(listed).toEqual({ code: 0, stdout: "globalHooks:\n  - 00-a\n", stderr: "" });
   });
 
   it("logs on stdout", async () => {
