@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { locate, tools } from "../../scripts/setup/tools.mjs";
-import { environmentNames } from "../../src/config/settings/config.ts";
+import { environmentNames } from "../../src/config/settings/index.ts";
 import { SETTINGS } from "../../src/config/settings/setting-names.ts";
 import { listOwnPermissions, listWebhookPermissions, type Permission } from "../../src/kube/permissions.ts";
 import { parseYaml } from "../../src/base/index.ts";

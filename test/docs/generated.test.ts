@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import { helpFor } from "../../src/main/commands/help.ts";
-import { environmentNames } from "../../src/config/settings/config.ts";
+import { environmentNames } from "../../src/config/settings/index.ts";
 import { SERIES } from "../../src/report/metrics/index.ts";
 import { SETTINGS, type SettingRow } from "../../src/config/settings/setting-names.ts";
 

@@ -1,7 +1,7 @@
 import { runCommandLine } from "../../src/main/commands/index.ts";
 import { parseCommandLine } from "../../src/main/commands/run.ts";
 import type { CommandLine, Terminal, SocketRequest } from "../../src/main/commands/table/row.ts";
-import type { Environment } from "../../src/config/settings/config.ts";
+import type { Environment } from "../../src/config/settings/index.ts";
 
 /** The command that a line names. */
 export function lineOf(args: readonly string[], env: Environment = {}): CommandLine {

@@ -8,11 +8,6 @@ import { parseOverlay, type Overlay } from "../../base/model/index.ts";
 import { environmentNames, IGNORED_ENV, SETTINGS, UNSUPPORTED, type SettingRow } from "./setting-names.ts";
 import type { Settings } from "./settings.ts";
 
-export { buildChildEnvironment, collectOwnSecrets } from "./child-environment.ts";
-export type { Environment } from "./environment.ts";
-export { environmentNames } from "./setting-names.ts";
-export type { Settings } from "./settings.ts";
-
 export interface ParsedSettings {
   readonly settings: Settings;
   readonly warnings: readonly string[];

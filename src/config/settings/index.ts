@@ -1,18 +1,15 @@
-export { FOREIGN_FLAGS, SETTINGS, type SettingRow } from "./setting-names.ts";
-export { VERSION } from "./version.ts";
-export { readEnvironment } from "./environment.ts";
+export { buildChildEnvironment, collectOwnSecrets } from "./child-environment.ts";
 export {
   type CommandLineSettings,
-  type Environment,
   LEASE_GRACE_MS,
   type ParsedSettings,
   UsageError,
-  buildChildEnvironment,
-  collectOwnSecrets,
-  environmentNames,
   parseConfigOverlay,
   readSettings,
   socketPaths,
   sourceKeysConfigMap,
 } from "./config.ts";
-export { type Settings } from "./settings.ts";
+export { type Environment, readEnvironment } from "./environment.ts";
+export { environmentNames, FOREIGN_FLAGS, SETTINGS, type SettingRow } from "./setting-names.ts";
+export type { Settings } from "./settings.ts";
+export { VERSION } from "./version.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { buildChildEnvironment, collectOwnSecrets } from "../../../src/config/settings/config.ts";
+import { buildChildEnvironment, collectOwnSecrets } from "../../../src/config/settings/index.ts";
 import { KnownSecrets } from "../../../src/base/index.ts";
 import { parseSettings } from "../../support/command-line.ts";
 
