@@ -135,6 +135,7 @@ function explainModule(view: ModuleView, index: SnapshotIndex, now: number): Mod
     failingHooks,
     nextRetryAt,
   };
+  const warnings = view.enabled ? collectWarnings(view) : [];
   const droppedTicks = index.droppedTicks.get(view.name) ?? [];
   const delayingHook = index.failingHooks.find(
     ({ task }) => task === head?.task && task.hook.module !== view.name,
@@ -157,9 +158,9 @@ function explainModule(view: ModuleView, index: SnapshotIndex, now: number): Mod
     requirements,
     failingHooks: facts.failingHooks,
     nextRetryAt,
-    reasons: listReasons(view, known),
+    reasons: [...listReasons(view, known), ...warnings],
     momentaryReasons: momentaryReasons.filter((sentence) => sentence !== undefined),
-    warnings: view.enabled ? collectWarnings(view) : [],
+    warnings,
     droppedTicks,
   };
 }
@@ -173,7 +174,7 @@ interface KnownReasons {
   readonly nextRetryAt: number | undefined;
 }
 
-/** Sentences about what is wrong with a module, one for each reason why it is not Ready, the gravest first; empty if all is well. */
+/** Sentences about what is wrong with a module, one for each reason why it is not Ready, the gravest first, without its warnings. */
 function listReasons(module: ModuleView, known: KnownReasons): string[] {
   const { problem, retry, health, unhealthy, unready } = module;
   const { blockers, lostRequirement, failingHooks, nextRetryAt } = known;
@@ -194,7 +195,6 @@ function listReasons(module: ModuleView, known: KnownReasons): string[] {
     unhealthy?.message ?? (health?.status === "False" ? `not healthy: ${health.message}` : undefined),
     unready?.message,
     describeChangesByOthers(module.drift),
-    ...(module.enabled ? collectWarnings(module) : []),
   ];
   return facts.filter((fact) => fact !== undefined);
 }
