@@ -32,3 +32,34 @@ export function untilRecorded(dir, count) {
 
 /** Milliseconds of the wall clock, with fractions, to compare with bash's EPOCHREALTIME. */
 export const wallClock = () => performance.timeOrigin + performance.now();
+
+/** A binding for the ConfigMaps labelled `bench` of one namespace. */
+const binding = (namespace, more) => ({
+  configVersion: "v1",
+  kubernetes: [
+    {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      namespace: { nameSelector: { matchNames: [namespace] } },
+      labelSelector: { matchLabels: { bench: "yes" } },
+      executeHookOnSynchronization: false,
+      queue: "bench",
+      ...more,
+    },
+  ],
+});
+
+/**
+ * Starts an operator with a global hook that runs for each created ConfigMap labelled `bench` of a fresh namespace. `create`
+ * creates one, `path` is theirs, and the notes of the hook are in `dir`.
+ */
+export async function watchingHook(bench, body) {
+  const dir = bench.dir();
+  const namespace = await bench.namespace();
+  const config = binding(namespace, { executeHookOnEvent: ["Added"] });
+  const { operator, readyMs } = await bench.start({ namespace, ...writeGlobalHook(dir, { config, body }) });
+  await readyMs();
+  const path = `/api/v1/namespaces/${namespace}/configmaps`;
+  const create = (name) => bench.api.send("POST", path, { metadata: { name, labels: { bench: "yes" } } });
+  return { dir, path, create, operator };
+}

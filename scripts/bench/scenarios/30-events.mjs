@@ -1,5 +1,5 @@
 import { median, percentile } from "../bench.mjs";
-import { notes, untilRecorded, wallClock, writeGlobalHook } from "../hooks.mjs";
+import { notes, untilRecorded, wallClock, watchingHook } from "../hooks.mjs";
 
 const SINGLE = 50;
 const BURST = 500;
@@ -16,35 +16,8 @@ export default {
   },
 };
 
-/** A binding for the ConfigMaps labelled `bench` of one namespace. */
-const binding = (namespace, more) => ({
-  configVersion: "v1",
-  kubernetes: [
-    {
-      apiVersion: "v1",
-      kind: "ConfigMap",
-      namespace: { nameSelector: { matchNames: [namespace] } },
-      labelSelector: { matchLabels: { bench: "yes" } },
-      executeHookOnSynchronization: false,
-      queue: "bench",
-      ...more,
-    },
-  ],
-});
-
-async function started(bench, body) {
-  const dir = bench.dir();
-  const namespace = await bench.namespace();
-  const config = binding(namespace, { executeHookOnEvent: ["Added"] });
-  const { operator, readyMs } = await bench.start({ namespace, ...writeGlobalHook(dir, { config, body }) });
-  await readyMs();
-  const path = `/api/v1/namespaces/${namespace}/configmaps`;
-  const create = (name) => bench.api.send("POST", path, { metadata: { name, labels: { bench: "yes" } } });
-  return { dir, path, create, operator };
-}
-
 async function single(bench) {
-  const { dir, create, operator } = await started(bench, 'echo "$EPOCHREALTIME" >>"$NOTES/notes"');
+  const { dir, create, operator } = await watchingHook(bench, 'echo "$EPOCHREALTIME" >>"$NOTES/notes"');
   const times = [];
   for (let index = 0; index < SINGLE; index += 1) {
     const from = wallClock();
@@ -67,7 +40,7 @@ const READERS = {
 
 /** Bursts one after the other to one operator; the objects of each are deleted before the next begins. */
 async function bursts(bench, reader) {
-  const hook = await started(bench, READERS[reader]);
+  const hook = await watchingHook(bench, READERS[reader]);
   const times = [];
   for (let round = 1; round <= ROUNDS; round += 1) {
     times.push(await burst(hook, round));
@@ -102,7 +75,7 @@ async function echo(bench) {
   const { api } = bench;
   const body = `jq -c '.[].object.metadata | {operation: "MergePatch", apiVersion: "v1", kind: "ConfigMap", namespace, name,
     mergePatch: {data: {echo: .name}}}' "$BINDING_CONTEXT_PATH" >"$KUBERNETES_PATCH_PATH"`;
-  const { path, create, operator } = await started(bench, body);
+  const { path, create, operator } = await watchingHook(bench, body);
   let watched = () => {};
   const end = await api.watch(path, ({ object }) => watched(object, performance.now()));
   const times = [];
