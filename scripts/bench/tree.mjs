@@ -11,8 +11,8 @@ const INTERVAL_MS = 200;
 export function measureTree(pid) {
   let peak;
   const sample = () => {
-    const sum = treeOf(pid).reduce((total, each) => total + (proportionalBytes(each) ?? 0), 0);
-    if (sum > 0) peak = Math.max(peak ?? 0, sum / 1e6);
+    const sum = treeMegabytes(pid);
+    if (sum > 0) peak = Math.max(peak ?? 0, sum);
   };
   const timer = setInterval(sample, INTERVAL_MS);
   return {
@@ -21,6 +21,11 @@ export function measureTree(pid) {
       return { peak };
     },
   };
+}
+
+/** What a process and all below it take now, in MB. */
+export function treeMegabytes(pid) {
+  return treeOf(pid).reduce((total, each) => total + (proportionalBytes(each) ?? 0), 0) / 1e6;
 }
 
 /** A process and all below it, as they are now. */

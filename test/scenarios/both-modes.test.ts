@@ -4,7 +4,8 @@ import { describe, expect } from "vitest";
 
 import type { QueueMode } from "../../src/base/model/index.ts";
 import type { EngineLab, HookSpec } from "../support/engine-lab.ts";
-import { FuzzWorld, random } from "../support/fuzz-world.ts";
+import { FuzzWorld } from "../support/fuzz-world.ts";
+import { random } from "../support/random.ts";
 import { report } from "../support/stories.ts";
 import { request } from "../support/state.ts";
 

@@ -4,7 +4,7 @@ import { simulateStart } from "../../src/engine/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 import { requiring } from "../support/fuzz-requirements.ts";
-import { random } from "../support/fuzz-world.ts";
+import { random } from "../support/random.ts";
 
 // docs/reference/commands.md, "plan": its waves are the order in which modules run.
 

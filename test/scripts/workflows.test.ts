@@ -152,7 +152,7 @@ describe("a night", () => {
   test("has one seed, which its first job prints and the others use", () => {
     expect(jobs["seed"]?.steps[0]?.run).toContain("tee");
     const seeded = Object.entries(jobs).filter(([, job]) => job.needs === "seed");
-    expect(seeded.map(([name]) => name)).toEqual(["units", "integration", "fuzz"]);
+    expect(seeded.map(([name]) => name)).toEqual(["units", "integration", "fuzz", "soak"]);
     for (const [, job] of seeded)
       expect(JSON.stringify(job)).toContain('"SEED":"${{ needs.seed.outputs.seed }}"');
   });

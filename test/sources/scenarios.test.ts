@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import { ApiError } from "../../src/kube/index.ts";
-import { random } from "../support/fuzz-world.ts";
+import { random } from "../support/random.ts";
 import { seedsOf } from "../support/stories.ts";
 import { LOCK, SOURCES, sourcesLab, type SourcesLab } from "./lab.ts";
 

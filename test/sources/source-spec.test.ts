@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { IModuleSource } from "../../src/report/index.ts";
 import { SourceList } from "../../src/sources/source-list.ts";
 import { parseSourceSpec } from "../../src/sources/source-spec.ts";
-import { random } from "../support/fuzz-world.ts";
+import { random } from "../support/random.ts";
 import { diceOf, violate } from "../support/violate.ts";
 import type { Schema } from "../support/violate.ts";
 

@@ -2,17 +2,7 @@ import type { QueueMode } from "../../src/base/model/index.ts";
 import { EngineLab } from "./engine-lab.ts";
 import { reportWrongRuns, requiring, wrongRemoval } from "./fuzz-requirements.ts";
 import type { HookAct, HookSpec, ModuleSpec } from "./engine-lab.ts";
-
-/** A small generator of numbers that a seed repeats (mulberry32). */
-export function random(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+import { random } from "./random.ts";
 
 /** The cluster as hooks see it: a number per hook that events are about, and how likely things fail. */
 export interface Weather {

@@ -8,7 +8,7 @@ import { WatchedConfig } from "../../../src/config/index.ts";
 import { parseConfigMap, withOverlay } from "../../../src/values/index.ts";
 import type { PatchOperation } from "../../../src/values/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
-import { random } from "../../support/fuzz-world.ts";
+import { random } from "../../support/random.ts";
 import { RestlessApi } from "../../support/restless-api.ts";
 import { report } from "../../support/stories.ts";
 import { handlesConfig } from "../../support/state.ts";

@@ -7,7 +7,7 @@ import { WatchHub } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/base/index.ts";
 import type { JsonObject } from "../../../src/base/model/index.ts";
 import { ManualClock } from "../../support/clock.ts";
-import { random } from "../../support/fuzz-world.ts";
+import { random } from "../../support/random.ts";
 import { RestlessApi } from "../../support/restless-api.ts";
 import { report } from "../../support/stories.ts";
 

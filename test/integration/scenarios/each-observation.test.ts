@@ -1,7 +1,7 @@
 import { describe, test } from "vitest";
 
 import { playUndisturbed, STORIES } from "../../support/each-point.ts";
-import { random } from "../../support/fuzz-world.ts";
+import { random } from "../../support/random.ts";
 import { observeWrongly } from "../../support/observe-wrongly.ts";
 import { OBSERVATIONS, type Observation } from "../../support/stale-api.ts";
 import { Coverage, tryAll } from "../../support/try-all.ts";

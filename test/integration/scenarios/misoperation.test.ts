@@ -3,7 +3,7 @@ import { appendFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
 import { eventually } from "../../support/cluster.ts";
-import { random } from "../../support/fuzz-world.ts";
+import { random } from "../../support/random.ts";
 import { mistake, remember } from "../../support/misoperation.ts";
 import type { Mistake } from "../../support/misoperation.ts";
 import { openWorld } from "../../support/misoperation-world.ts";

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { describeProblem } from "../../../src/base/model/index.ts";
 import type { JsonObject, Module } from "../../../src/base/model/index.ts";
 import { findAddonProblem } from "../../../src/modules/chart/addon-file.ts";
-import { random } from "../../support/fuzz-world.ts";
+import { random } from "../../support/random.ts";
 import { diceOf, violateAddon } from "../../support/violate.ts";
 import { directories } from "../module-directories.ts";
 import type { Directories } from "../module-directories.ts";

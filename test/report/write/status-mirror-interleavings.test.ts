@@ -6,7 +6,7 @@ import type { JsonObject } from "../../../src/base/model/index.ts";
 import type { ModuleView } from "../../../src/engine/state/index.ts";
 import { Projector, StatusMirror } from "../../../src/report/index.ts";
 import { ManualClock } from "../../support/clock.ts";
-import { random } from "../../support/fuzz-world.ts";
+import { random } from "../../support/random.ts";
 import type { Stored } from "../../support/object-server.ts";
 import { RestlessApi } from "../../support/restless-api.ts";
 import { report } from "../../support/stories.ts";
