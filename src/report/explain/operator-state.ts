@@ -5,7 +5,7 @@
 
 import { describeCause, describeProblem } from "../../base/model/index.ts";
 import { OVERFULL_WARNING } from "../../base/index.ts";
-import { explainDeletionLimit } from "../../engine/plan/index.ts";
+import { explainDeletionLimit, type RunBlocker } from "../../engine/plan/index.ts";
 import { explainInvalid } from "../../engine/state/index.ts";
 import type { ModuleView, View } from "../../engine/state/index.ts";
 import { MAINTENANCE } from "../../values/index.ts";
@@ -295,9 +295,17 @@ function isInProgress(evaluation: Evaluation): boolean {
   return UNDER_WAY.has(evaluation.state) && !isQuietRestore;
 }
 
-/** Whether the module waits because a requirement is not met. */
+/** The reasons of a module whose run does not start before others or a user act: nothing of it is in progress. */
+const REQUIREMENT_REASONS: ReadonlySet<string> = new Set<RunBlocker["reason"]>([
+  "DependencyNotReady",
+  "DependencyDisabled",
+  "DependencyMissing",
+  "ValuesMissing",
+]);
+
+/** Whether the module waits because a requirement is not met, or a Secret or ConfigMap with values is missing. */
 export function isBlockedByRequirement({ state, reason }: Evaluation): boolean {
-  return state === "Pending" && reason.startsWith("Dependency");
+  return state === "Pending" && REQUIREMENT_REASONS.has(reason);
 }
 
 /** The evaluation of the operator by what the named modules do or need. */

@@ -51,6 +51,10 @@ const blocked = (() => {
   const view = moduleView("w", { blockedSince: T0 });
   return { ...view, module: { ...view.module, requires: { modules: { none: "*" } } } };
 })();
+const withoutValues = moduleView("v", {
+  blockedSince: T0,
+  missingValues: ["Secret n/db, which does not exist"],
+});
 const running = (name: string) => moduleView(name, { activity: "running", lastRun: underWay(T0 - 5000) });
 const config = (condition: "invalid" | "missing") => (view: View) => ({
   config: { ...view.config, condition, problems: [{ file: "ConfigMap c", message: `is ${condition}` }] },
@@ -127,6 +131,7 @@ const rows: readonly Row[] = [
     reason: "ModulesInvalid",
   },
   { name: "a module waits for what it requires", modules: [good, blocked], ...waits },
+  { name: "a module waits for a Secret with values", modules: [good, withoutValues], ...waits },
   { name: "a module waits, another is not healthy", modules: [unhealthy("False"), blocked], ...ill },
   {
     name: "a module waits, another runs",
@@ -358,8 +363,10 @@ describe("AddonOperator", () => {
       const view = moduleView(`waits-${on}`, { blockedSince: T0 });
       return { ...view, module: { ...view.module, requires: { modules: { [on]: "*" } } } };
     };
-    const status = projectOperatorView(viewOf([good, off, wait("b"), wait("none"), wait("a")]));
-    expect(status.modules).toMatchObject({ blocked: 2, progressing: 2 });
+    const status = projectOperatorView(
+      viewOf([good, off, wait("b"), wait("none"), wait("a"), withoutValues]),
+    );
+    expect(status.modules).toMatchObject({ blocked: 3, progressing: 3 });
   });
 
   it("counts modules that are not healthy, and those that are not yet", () => {
