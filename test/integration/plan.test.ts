@@ -91,7 +91,7 @@ test(
         breaks: expect.stringContaining("size"),
         refuses: expect.stringMatching(/password=<redacted:[0-9a-f]{32}>/),
       },
-      waves: [["hooked", "looks", "rests"]],
+      waves: [["hooked"], ["looks"], ["rests"]],
       waits: { stays: "used, which is disabled" },
       notes: [expect.stringContaining("patches of hooks are unknown")],
     });

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 
+import type { QueueMode } from "../../src/base/model/index.ts";
 import { simulateStart } from "../../src/engine/plan/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
@@ -21,8 +22,11 @@ function modulesOf(seed: number): readonly ModuleSpec[] {
 }
 
 /** Modules by the second of their first run, in order. */
-async function runsOf(modules: readonly ModuleSpec[]): Promise<{ runs: string[][]; lab: EngineLab }> {
-  const lab = new EngineLab({ modules, moduleQueues: "own", parallelModules: 100 });
+async function runsOf(
+  modules: readonly ModuleSpec[],
+  moduleQueues: QueueMode,
+): Promise<{ runs: string[][]; lab: EngineLab }> {
+  const lab = new EngineLab({ modules, moduleQueues, parallelModules: 100 });
   const from = lab.clock.now();
   const runs = new Map<number, string[]>();
   lab.helmFails = (name) => {
@@ -35,15 +39,20 @@ async function runsOf(modules: readonly ModuleSpec[]): Promise<{ runs: string[][
   return { runs: [...runs.values()], lab };
 }
 
-it("modules in queues of their own run in the waves of plan, where each takes as long as the others", async () => {
-  for (let seed = 1; seed <= 100; seed++) {
-    const { runs, lab } = await runsOf(modulesOf(seed));
-    const modules = new Map(
-      [...lab.state.view.modules].map(([name, view]) => [name, { ...view, phase: "new" as const }]),
-    );
-    const { waves, blockedModules } = simulateStart({ ...lab.state.view, modules });
-    const sorted = (names: readonly string[]): string[] => names.toSorted();
-    expect(runs.map(sorted), `seed ${seed}`).toEqual(waves.map(sorted));
-    for (const name of blockedModules.keys()) expect(lab.state.view.modules.get(name)?.phase).toBe("new");
-  }
-});
+const MODES: readonly QueueMode[] = ["own", "main"];
+
+it.each(MODES)(
+  "modules run in the waves of plan in the queues %s, if all take equally long",
+  async (mode) => {
+    for (let seed = 1; seed <= 100; seed++) {
+      const { runs, lab } = await runsOf(modulesOf(seed), mode);
+      const modules = new Map(
+        [...lab.state.view.modules].map(([name, view]) => [name, { ...view, phase: "new" as const }]),
+      );
+      const { waves, blockedModules } = simulateStart({ ...lab.state.view, modules });
+      const sorted = (names: readonly string[]): string[] => names.toSorted();
+      expect(runs.map(sorted), `seed ${seed}`).toEqual(waves.map(sorted));
+      for (const name of blockedModules.keys()) expect(lab.state.view.modules.get(name)?.phase).toBe("new");
+    }
+  },
+);

@@ -103,7 +103,7 @@ function findDueRunsAndConverge(view: View): readonly DueTask[] {
   const newConvergeCause = phase === "idle" ? findConvergeCause(view) : undefined;
   if (newConvergeCause !== undefined) return planNewConverge(newConvergeCause, view);
   const tasks = findDueRunsAndLastStep(cause, view);
-  return mustReadFilesWithoutConverge(view) ? [...tasks, READ_MODULES_TASK] : tasks;
+  return mustReadFilesWithoutConverge(view) ? [READ_MODULES_TASK, ...tasks] : tasks;
 }
 
 /** The module runs that may start while no new converge is due. After all runs that the converge has scheduled, also its task again, for the afterAll hooks. */
@@ -270,7 +270,19 @@ export class Engine {
     const planned = planTasks(view, this.#queues.stalled);
     if (planned.restartCause !== undefined) return this.#restart(planned.restartCause, origin);
     const { dueTasks } = planned;
-    for (const due of dueTasks) this.#enqueue({ ...due, task: withOrigin(due.task, origin) }, dueTasks);
+    const tasks = dueTasks.map((due) => ({ ...due, task: withOrigin(due.task, origin) }));
+    const offered = tasks.filter((due) => !this.#replaceWaiting(due, dueTasks));
+    const atFront = Map.groupBy(
+      offered.filter(({ position }) => position === "front"),
+      ({ queue }) => queue,
+    );
+    // Together: one after another, the last one would come first.
+    for (const [queue, due] of atFront)
+      this.#queues.offerAtFront(
+        queue,
+        due.map(({ task }) => task),
+      );
+    for (const { queue, task, position } of offered) if (position === "back") this.#queues.offer(queue, task);
     if (planned.outdatedModules.length > 0) this.#restartOutdated();
   }
 
@@ -279,15 +291,16 @@ export class Engine {
   }
 
   /**
-   * Adds a task to its queue. If the task is due at the front, it replaces one with its key that waits at the back. A converge
-   * at the front also replaces the waiting runs in modules' own queues, except those in `dueTasks`. Otherwise, a waiting task with
-   * the same key makes the new one unnecessary.
+   * Whether the task needs no offer, because it has replaced others. If the task is due at the front, it replaces one with its key that
+   * waits at the back. A converge at the front also replaces the waiting runs in modules' own queues, except those in `dueTasks`.
    */
-  #enqueue({ queue, task, position }: DueTask, dueTasks: readonly DueTask[]): void {
-    if (position === "front" && this.#isWaitingAtBack(queue, task))
-      return this.#queues.replace(({ key }) => key === task.key, queue, task);
-    if (position !== "front" || task.key !== CONVERGE_KEY)
-      return void this.#queues.offer(queue, task, position);
+  #replaceWaiting({ queue, task, position }: DueTask, dueTasks: readonly DueTask[]): boolean {
+    if (position !== "front") return false;
+    if (this.#isWaitingAtBack(queue, task)) {
+      this.#queues.replace(({ key }) => key === task.key, queue, task);
+      return true;
+    }
+    if (task.key !== CONVERGE_KEY) return false;
     // A converge at the front stays there: if it were removed and added again, the next task could start before it.
     const isNext = this.#queues.isNext(queue, CONVERGE_KEY);
     // A run that may precede the converge keeps its position and its back-off.
@@ -297,6 +310,7 @@ export class Engine {
       return isRunInOwnQueue(each) && !keptKeys.has(each.key);
     };
     this.#queues.replace(isReplaced, queue, task);
+    return true;
   }
 
   /** Whether a run of the same module waits at the back of the queue, because it was added for a less urgent cause. */

@@ -5,7 +5,7 @@
 
 import { WallTimes, sleep } from "../../base/index.ts";
 import { MAIN_QUEUE, type QueueTask } from "../../base/model/index.ts";
-import type { Failure, Outcome, QueuePosition, QueueView, QueuesOptions, RunContext } from "./types.ts";
+import type { Failure, Outcome, QueueView, QueuesOptions, RunContext } from "./types.ts";
 import type { SharedSlots } from "./types.ts";
 import { Worker } from "./worker.ts";
 
@@ -53,8 +53,13 @@ export class Queues<T extends QueueTask> {
   }
 
   /** Adds a task to a queue, which is created on first use. Returns false where the queue has a task with its key. */
-  offer(queue: string, task: T, place: QueuePosition = "back"): boolean {
-    return this.#getWorker(queue).offer(task, place);
+  offer(queue: string, task: T): boolean {
+    return this.#getWorker(queue).offer([task], "back");
+  }
+
+  /** Adds tasks in this order before everything that waits in a queue, except those with a key that a task of the queue has. */
+  offerAtFront(queue: string, tasks: readonly T[]): void {
+    this.#getWorker(queue).offer(tasks, "front");
   }
 
   /** Removes waiting tasks from all queues; running ones stay. */

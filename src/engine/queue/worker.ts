@@ -50,12 +50,13 @@ export class Worker<T extends QueueTask> {
     this.#shared = shared;
   }
 
-  /** Adds a task to the queue, and starts it if it is the head and may run. Returns false if a task with the same key makes it unnecessary. */
-  offer(task: T, place: QueuePosition): boolean {
-    if (task.key !== undefined && this.#isDuplicate(task.key, task)) return false;
+  /** Adds tasks to the queue in their order, and starts the head if it may run. Returns false if tasks with the same keys make them unnecessary. */
+  offer(offered: readonly T[], place: QueuePosition): boolean {
+    const tasks = offered.filter((task) => task.key === undefined || !this.#isDuplicate(task.key, task));
+    if (tasks.length === 0) return false;
     const now = this.#now;
-    if (place === "front") this.#prepend([task]);
-    else this.#measureAction("AddLast", () => this.taskList.append(task, now));
+    if (place === "front") this.#prepend(tasks);
+    else for (const task of tasks) this.#measureAction("AddLast", () => this.taskList.append(task, now));
     this.#notifyAndWake();
     return true;
   }

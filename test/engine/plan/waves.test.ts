@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 
+import { ModuleQueues, type QueueMode } from "../../../src/base/model/index.ts";
 import { simulateStart } from "../../../src/engine/plan/index.ts";
 import type { ModuleView, View } from "../../../src/engine/state/index.ts";
 import { moduleView, viewOf } from "../../report/views.ts";
@@ -24,21 +25,31 @@ function start(
   return viewOf(views, change);
 }
 
-it.each<[string, Parameters<typeof start>[0], string]>([
-  ["equal numbers side by side, smaller ones first", { a: [1], b: [1], c: [5] }, "a b, c"],
+it.each<[string, Parameters<typeof start>[0], own: string, main: string]>([
+  ["equal numbers side by side, smaller ones first", { a: [1], b: [1], c: [5] }, "a b, c", "a, b, c"],
   [
     "what requires something after that, whatever its number",
     { a: [1, "c"], b: [2], c: [3], d: [4] },
     "b, c, a d",
+    "b, c, a, d",
   ],
-  ["what requires something beside others", { a: [1], b: [2], c: [3], d: [9, "a"] }, "a, b d, c"],
-  ["a chain", { a: [1, "b"], b: [1, "c"], c: [1] }, "c, b, a"],
-  ["what comes after another one", { a: [1, undefined, "b"], b: [1] }, "b, a"],
-  ["what comes after one that cannot run", { a: [1, undefined, "b"], b: [1, "none"] }, "a"],
-  ["modules that come after each other", { a: [1, undefined, "b"], b: [1, undefined, "a"] }, "b, a"],
-])("orders %s", (_, modules, expected) => {
-  const { waves } = simulateStart(start(modules));
-  expect(waves.map((wave) => wave.join(" ")).join(", ")).toBe(expected);
+  [
+    "what requires something beside others, but in main as its number says",
+    { a: [1], b: [2], c: [3], d: [9, "a"] },
+    "a, b d, c",
+    "a, b, c, d",
+  ],
+  ["a chain", { a: [1, "b"], b: [1, "c"], c: [1] }, "c, b, a", "c, b, a"],
+  ["what one run lets start, as numbers say", { a: [1, "c"], b: [2, "c"], c: [3] }, "c, a b", "c, a, b"],
+  ["what comes after another one", { a: [1, undefined, "b"], b: [1] }, "b, a", "b, a"],
+  ["what comes after one that cannot run", { a: [1, undefined, "b"], b: [1, "none"] }, "a", "a"],
+  ["modules that come after each other", { a: [1, undefined, "b"], b: [1, undefined, "a"] }, "b, a", "b, a"],
+])("orders %s", (_, modules, own, main) => {
+  const wavesOf = (mode: QueueMode): string => {
+    const { waves } = simulateStart(start(modules, { moduleQueues: new ModuleQueues(mode) }));
+    return waves.map((wave) => wave.join(" ")).join(", ");
+  };
+  expect({ own: wavesOf("own"), main: wavesOf("main") }).toEqual({ own, main });
 });
 
 it("reports what cannot run, and why", () => {

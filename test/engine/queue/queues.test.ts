@@ -160,7 +160,7 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("bad"));
     await settle();
     await end({ kind: "retry", message: "no" });
-    queues.offer("main", job("config"), "front");
+    queues.offerAtFront("main", [job("config")]);
     await settle();
     expect(started).toEqual(["bad", "config"]);
     await end();
@@ -175,11 +175,24 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("running"));
     queues.offer("main", job("later"));
     await settle();
-    queues.offer("main", job("config"), "front");
+    queues.offerAtFront("main", [job("config")]);
     await end();
     await end();
     expect(started).toEqual(["running", "config", "later"]);
   });
+
+  it.each([[["running"]], [[]]])(
+    "keeps the order of tasks that come to the front together, behind %j",
+    async (before) => {
+      const { queues, started, end } = lab();
+      for (const name of before) queues.offer("main", job(name));
+      await settle();
+      queues.offerAtFront("main", [job("first"), job("second")]);
+      await settle();
+      for (const _ of [...before, "first"]) await end();
+      expect(started).toEqual([...before, "first", "second"]);
+    },
+  );
 
   it("runs expanded tasks first and the expanding one again after them", async () => {
     const { queues, started, end } = lab();
@@ -285,7 +298,7 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("bad"));
     queues.offer("main", job("later"));
     await settle();
-    queues.offer("main", job("edit"), "front");
+    queues.offerAtFront("main", [job("edit")]);
     await end({ kind: "retry", message: "no" });
     expect(started).toEqual(["bad", "edit"]);
     await end();
@@ -354,7 +367,7 @@ describe("named FIFO queues", () => {
     });
     queues.offer("main", job("a", { key: "a" }));
     expect(queues.offer("main", job("a", { key: "a" }))).toBe(false);
-    queues.offer("side", job("b"), "front");
+    queues.offerAtFront("side", [job("b")]);
     queues.remove(() => false);
     expect(acted).toEqual(["main AddLast 1", "side AddFirst 1", "main Filter 1", "side Filter 1"]);
     await settle();
@@ -377,7 +390,7 @@ describe("named FIFO queues", () => {
     const { queues, started, end } = lab();
     queues.offer("main", job("bad"));
     await settle();
-    queues.offer("main", job("edit"), "front");
+    queues.offerAtFront("main", [job("edit")]);
     await end({ kind: "retry", message: "no" });
     expect(started).toEqual(["bad", "edit"]);
   });
