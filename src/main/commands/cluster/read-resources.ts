@@ -1,6 +1,6 @@
 /** Reads AddonOperator, AddonModules, ModuleSources and the operator's Lease from a cluster, for `kubectl addon` and `source`. */
 
-import { UsageError } from "../../../config/settings/index.ts";
+import { SETTINGS, type Settings, UsageError, VERSION } from "../../../config/settings/index.ts";
 import {
   ApiError,
   connect,
@@ -17,12 +17,10 @@ import {
 import type { KubeClient, LeaseObject, LeaseSpec, ResourceType, WatchSpec } from "../../../kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../../base/index.ts";
 import { ProblemError } from "../../../base/model/index.ts";
-import type { Settings } from "../../../config/settings/index.ts";
 import { ADDON_MODULES, ADDON_OPERATORS, findAwaitedModule, MODULE_SOURCES } from "../../../report/index.ts";
 import type { IAddonModule, IAddonOperator, IModuleSource } from "../../../report/index.ts";
 import type { CommandLine, Terminal } from "../table/row.ts";
 import type { Resources } from "./from-resources.ts";
-import { VERSION } from "../../../config/settings/index.ts";
 
 /** What selects a cluster and an operator: the one in the given namespace, the only one in the cluster, or that in the namespace of the context. */
 type ReaderSettings = Pick<Settings, "kubeConfig" | "kubeContext" | "namespace" | "configMap">;
@@ -54,7 +52,8 @@ export class Reader {
       const modules = await listAllPages<IAddonModule>(this.#client, { resource: ADDON_MODULES, namespace });
       const lease = operator && (await readLease(this.#client, operator));
       const sources = operator && (await this.#listReadableSources(namespace));
-      return { operator, lease, modules: modules.filter((each) => isOwnedBy(each, operator)), sources };
+      const isSelected = ({ uid }: { readonly uid: string }): boolean => uid === operator?.metadata.uid;
+      return { operator, lease, modules: modules.filter((each) => hasOwner(each, isSelected)), sources };
     });
   }
 
@@ -133,9 +132,13 @@ export class Reader {
     );
   }
 
-  #getModule(namespace: string, name: string): Promise<IAddonModule | undefined> {
+  /** An AddonModule; undefined if it does not exist or belongs to another operator than the named one. */
+  async #getModule(namespace: string, name: string): Promise<IAddonModule | undefined> {
     const target = { resource: ADDON_MODULES, namespace, name };
-    return get<IAddonModule>(this.#client, target).catch(ignoreNotFound);
+    const module = await get<IAddonModule>(this.#client, target).catch(ignoreNotFound);
+    const { configMap } = this.#settings;
+    if (module === undefined || configMap === DEFAULT_NAME) return module;
+    return hasOwner(module, ({ name: owner }) => owner === configMap) ? module : undefined;
   }
 
   #findOperator(): Promise<MaybeOperator> {
@@ -193,9 +196,12 @@ export async function listCompletedNames(
   return modules.flatMap(({ name, next }) => (next === undefined ? [] : name));
 }
 
+/** The name that also stands for the only operator of a namespace, whatever that is called. */
+const DEFAULT_NAME = SETTINGS.find(({ key }) => key === "configMap")?.default;
+
 /**
- * Finds the operator in `namespace`, or in all namespaces if that is undefined; among several of one namespace, that with the
- * name `configMap`. Undefined if there is none; throws UsageError if several match.
+ * Finds the operator with the name `configMap` in `namespace`, or in all namespaces if that is undefined. Undefined if there are no
+ * operators; throws UsageError if several match, or none of those that exist.
  */
 async function findOperator(
   client: KubeClient,
@@ -206,14 +212,12 @@ async function findOperator(
   const namespaces = listNamespaces(operators);
   if (namespaces.length > 1)
     throw new UsageError([`there are operators in ${namespaces.join(", ")}. Select one with -n NAMESPACE`]);
-  if (operators.length <= 1) return operators[0];
-  const names = operators.map(({ metadata }) => metadata.name).toSorted();
   const operatorWithName = operators.find(({ metadata }) => metadata.name === name);
-  if (operatorWithName === undefined)
-    throw new UsageError([
-      `there are operators ${names.join(", ")} in ${namespaces[0]}. Select one with --config-map NAME`,
-    ]);
-  return operatorWithName;
+  if (operatorWithName !== undefined || operators.length === 0) return operatorWithName;
+  if (operators.length === 1 && name === DEFAULT_NAME) return operators[0];
+  const names = operators.map(({ metadata }) => metadata.name).toSorted();
+  const existing = names.length === 1 ? `is only operator ${names[0]}` : `are operators ${names.join(", ")}`;
+  throw new UsageError([`there ${existing} in ${namespaces[0]}. Select one with --config-map NAME`]);
 }
 
 /** Of operators in several namespaces, those in the namespace of the context; all of them if there is none. */
@@ -265,10 +269,13 @@ async function readLease(client: KubeClient, { metadata }: IAddonOperator): Prom
   }
 }
 
-/** Whether an AddonModule is this operator's. One without an owner counts: it is new, and its owner reference is not set yet. */
-function isOwnedBy({ metadata: { ownerReferences = [] } }: IAddonModule, operator: MaybeOperator): boolean {
+/** Whether an AddonModule belongs to such an operator. One without an owner counts: it is new, and its owner reference is not set yet. */
+function hasOwner(
+  { metadata: { ownerReferences = [] } }: IAddonModule,
+  isOperator: (owner: { readonly name: string; readonly uid: string }) => boolean,
+): boolean {
   const owners = ownerReferences.filter(({ kind }) => kind === "AddonOperator");
-  return owners.length === 0 || owners.some(({ uid }) => uid === operator?.metadata.uid);
+  return owners.length === 0 || owners.some(isOperator);
 }
 
 /** Replaces an error of the API server by one that names the cluster and a remedy. Errors of the command line stay. */

@@ -37,7 +37,11 @@ const operator = (namespace: string, name = "addon-operator") => ({
   metadata: { namespace, name, uid: `uid-${name}` },
 });
 const module = (name: string, owner = "addon-operator") => ({
-  metadata: { name, namespace: "ops", ownerReferences: [{ kind: "AddonOperator", uid: `uid-${owner}` }] },
+  metadata: {
+    name,
+    namespace: "ops",
+    ownerReferences: [{ kind: "AddonOperator", name: owner, uid: `uid-${owner}` }],
+  },
   status: { state: "Ready", values: { large: "x".repeat(1000) } },
 });
 
@@ -90,6 +94,20 @@ it("of two operators in one namespace, the one of the ConfigMap and its modules 
   ]);
 });
 
+it("the only operator counts with the default name of the ConfigMap, but not with another one", async () => {
+  const find = async (configMap?: string): Promise<string | undefined> => {
+    const { api, reader } = await pageState(configMap === undefined ? {} : { configMap });
+    api.on(OPERATORS, list([operator("ops", "platform")]));
+    api.on(`GET ${GROUP}/namespaces/ops/addonmodules`, list([]));
+    return (await reader.listAll()).operator?.metadata.name;
+  };
+  expect(await find()).toBe("platform");
+  expect(await find("platform")).toBe("platform");
+  await expect(find("gone")).rejects.toThrow(
+    "there is only operator platform in ops. Select one with --config-map NAME",
+  );
+});
+
 it.each([
   { renewed: true, args: ["wait", "web", "--timeout=0s"], code: 0, text: /^web: Ready: all well\n$/ },
   {
@@ -131,6 +149,14 @@ it("waits also without the right to find the operator and its Lease", async () =
   api.on(`GET ${GROUP}/namespaces/ops/addonmodules/web`, { json: web });
   const line = ["addon", "wait", "web", "-n", "ops", "--timeout=0s", `--kube-config=${api.kubeconfig()}`];
   expect(await run(line)).toEqual({ code: 0, text: "web: Ready: all well\n" });
+});
+
+it("knows no module of another operator than the named one", async () => {
+  const { api, reader } = await pageState({ namespace: "ops", configMap: "other" });
+  api.on(`GET ${GROUP}/namespaces/ops/addonmodules/web`, { json: module("web") });
+  api.on(`GET ${GROUP}/namespaces/ops/addonmodules/theirs`, { json: module("theirs", "other") });
+  expect(await reader.module("web")).toBeUndefined();
+  expect((await reader.module("theirs"))?.metadata.name).toBe("theirs");
 });
 
 it("of operators in several namespaces, the one in the namespace of the context counts", async () => {
