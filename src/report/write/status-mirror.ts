@@ -229,12 +229,16 @@ export class StatusMirror {
     this.#writer.scheduleWrite(mirrored);
   }
 
-  /** Reports the annotations of an object, by which users request runs and confirm removals. */
-  #reportAnnotations({ id }: MirroredObject, { annotations, status }: StoredAddonObject): void {
+  /**
+   * Reports the annotations of an object, by which users request runs and confirm removals, and, when the object is first seen, the
+   * token that an earlier process has handled. In an object that was seen before, only a user can have changed that token.
+   */
+  #reportAnnotations({ id, liveObject }: MirroredObject, { annotations, status }: StoredAddonObject): void {
     // The controller of the sources reads theirs.
     if (id.kind === "ModuleSource") return;
     const module = id.kind === "AddonModule" ? id.name : undefined;
-    const handledToken = asString(status?.["lastHandledReconcileAt"]);
+    const isFirstSeen = liveObject === undefined;
+    const handledToken = isFirstSeen ? asString(status?.["lastHandledReconcileAt"]) : undefined;
     this.#options.annotations.handleAnnotations(module, annotations, handledToken);
   }
 

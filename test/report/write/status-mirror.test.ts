@@ -573,6 +573,12 @@ describe("StatusMirror", () => {
     const next = world({ annotations: { handleAnnotations } }, api);
     await next.show(moduleView("a"));
     expect([...answered]).toEqual(["a: one"]);
+    // What a user writes into the status afterwards is no answer.
+    api.edit("addonmodules/a", { status: { lastHandledReconcileAt: "two" } });
+    api.edit("addonoperators/addon-operator", { status: { lastHandledReconcileAt: "two" } });
+    await clock.advance(5000);
+    await settle();
+    expect([...answered]).toEqual(["a: one"]);
   });
 
   it("an operator that has just begun is told how long runs took, as the statuses keep it", async () => {
