@@ -67,6 +67,8 @@ export interface Removals {
   readonly heldMoves: readonly MovingModule[];
   /** Modules, and releases without one, that stay because the listed modules require them. */
   readonly requiredBy: ReadonlyMap<string, readonly string[]>;
+  /** Why modules that their `enabled` script switched off stay; undefined if that keeps none. */
+  readonly scriptsUndecided: string | undefined;
   /** For users: why modules and releases that are to be removed stay. */
   readonly blockers: readonly RemovalBlocker[];
   /** When each release was first found without a module, by the monotonic clock. */
@@ -81,7 +83,7 @@ export const SECOND_CHECK_MS = 3000;
 /** Decides which modules that are off are deleted, which releases without a module are purged, and what blocks the others. */
 export function decideRemovals(input: RemovalInput): Removals {
   const { view, config } = input;
-  const { modulesOff, foreignModules, requiredBy } = classifyDisabledModules(input.modules);
+  const { modulesOff, foreignModules, requiredBy, scriptsUndecided } = classifyDisabledModules(input.modules);
   // Modules and releases that other modules require, with the names of those modules.
   const inUse = new Map([...requiredBy, ...findRequiredReleases(input, modulesOff)]);
   const orphans = input.orphans.filter(
@@ -106,6 +108,7 @@ export function decideRemovals(input: RemovalInput): Removals {
     releasesToPurge: isLimited ? [] : purges.names,
     foreignModules: toNames(foreignModules),
     requiredBy: inUse,
+    scriptsUndecided,
     deletionLimit,
     deletions,
     ...splitMoves(moving, deletionLimit, blockedBecause),
@@ -228,16 +231,15 @@ function findRequiredReleases(
 
 /**
  * Divides the modules that are off into three groups: modules to delete (`modulesOff`), modules that stay because others
- * require them (`requiredBy`), and modules whose release belongs to another owner (`foreignModules`). If files of any module
- * cannot be read, or its `enabled` script failed, modules that their `enabled` script switched off stay: the script may depend on
- * that module.
+ * require them (`requiredBy`), and modules whose release belongs to another owner (`foreignModules`). Modules that their `enabled`
+ * script switched off may stay (`scriptsUndecided`).
  */
 export function classifyDisabledModules(all: readonly ModuleFacts[]) {
-  const isAnyUnreadable = all.some(({ record }) => hasBrokenFiles(record) || hasFailedScript(record));
+  const scriptsUndecided = explainUndecidedScripts(all);
   const removable = all.filter(({ record, settings }) => {
     // A problem needs a user first. `keepsRelease`: the ConfigMap protects or suspends the module.
     if (record.enabled || problemOf(record) !== undefined || keepsRelease(settings)) return false;
-    return !isAnyUnreadable || record.enabledBy !== "script";
+    return scriptsUndecided === undefined || record.enabledBy !== "script";
   });
   // In reverse order of installation. A module whose hooks have run needs its delete hooks even without a release.
   const installed = removable
@@ -246,7 +248,18 @@ export function classifyDisabledModules(all: readonly ModuleFacts[]) {
   return {
     ...separateRequiredModules(all, installed),
     foreignModules: removable.filter(({ owner }) => owner === "foreign"),
+    scriptsUndecided,
   };
+}
+
+/**
+ * Why the answers of `enabled` scripts remove nothing: files of a module cannot be read, or its own script failed, and the other scripts may
+ * depend on whether that module is on. Undefined if all modules are decided.
+ */
+function explainUndecidedScripts(all: readonly ModuleFacts[]): string | undefined {
+  if (all.some(({ record }) => hasBrokenFiles(record))) return "not all files of modules can be read";
+  const failed = all.find(({ record }) => hasFailedScript(record));
+  return failed && `the enabled script of ${failed.module.name} failed`;
 }
 
 /** The key in the ConfigMap that protects or suspends a release without a module; undefined if there is none. */

@@ -35,19 +35,19 @@ interface Facts {
 export type ModuleOutcome = readonly [name: string, outcome: PreviewOutcome, reason: string];
 
 /**
- * Previews the outcome of a start for a module: by its problems, whether it is enabled, and what helm would do. `deletes` are the
- * modules whose releases a start deletes. For a disabled module that others require, use `buildRequiredOutcome`.
+ * Previews the outcome of a start for a module: by its problems, whether it is enabled, and what helm would do. `removals` are
+ * those of a start. For a disabled module that others require, use `buildRequiredOutcome`.
  */
 export async function previewModule(
   sources: Facts,
   facts: ModuleFacts,
-  deletes: readonly string[],
+  removals: Pick<Removals, "modulesToDelete" | "scriptsUndecided">,
 ): Promise<ModuleOutcome> {
   const { module, record } = facts;
   const { name } = module;
   const problem = problemOf(record);
   if (problem !== undefined) return [name, "invalid", describeProblem(problem)];
-  if (!record.enabled) return buildDisabledOutcome(facts, deletes.includes(name));
+  if (!record.enabled) return buildDisabledOutcome(facts, removals);
   const [missingSource] = sources.state.view.modules.get(name)?.missingValues ?? [];
   if (missingSource !== undefined) return [name, "waiting", `its values are in ${missingSource}`];
   const reasonWithoutHelm = getHelmSkipReason(sources.state.values, module);
@@ -61,19 +61,19 @@ export function buildRequiredOutcome({ module }: ModuleFacts, users: readonly st
   return [module.name, "unchanged", `disabled, but ${describeRequiredBy(users)}`];
 }
 
-/** The outcome for a disabled module: its release is deleted (`isRemoved`), or why it is not. */
+/** The outcome for a disabled module: its release is deleted, or why it is not. */
 function buildDisabledOutcome(
   { module, record, settings, owner }: ModuleFacts,
-  isRemoved: boolean,
+  { modulesToDelete, scriptsUndecided }: Pick<Removals, "modulesToDelete" | "scriptsUndecided">,
 ): ModuleOutcome {
   const { enabledBy, enabledReason = "no reason given" } = record;
   const by = enabledBy === "script" ? `its enabled script: ${enabledReason}` : enabledBy;
   const why = `disabled by ${by}`;
-  if (isRemoved) return [module.name, "delete", why];
+  if (modulesToDelete.includes(module.name)) return [module.name, "delete", why];
   const hasRelease = owner === "ours";
   if (!hasRelease) return [module.name, "disabled", why];
   if (settings.suspended) return [module.name, "suspended", why];
-  return [module.name, "unchanged", `${why}, but not all files of modules can be read`];
+  return [module.name, "unchanged", scriptsUndecided === undefined ? why : `${why}, but ${scriptsUndecided}`];
 }
 
 /**

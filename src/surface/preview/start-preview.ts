@@ -86,12 +86,13 @@ export async function previewStart(base: Sources, releases: Releases, running?: 
   await releases.observed.readMovingReleases(tree.modules);
   // Facts are snapshots, so they are collected after the steps before have recorded problems of modules.
   const modules = tree.modules.map((module) => collectModuleFacts(state, releases.observed, module));
-  const { modulesToDelete, releasesToPurge, requiredBy, blocked } = previewRemovals(inputs, modules, running);
+  const removals = previewRemovals(inputs, modules, running);
+  const { releasesToPurge, requiredBy, blocked } = removals;
   const outcomes: ModuleOutcome[] = [];
   for (const facts of modules) {
     const users = requiredBy.get(facts.module.name);
     if (users !== undefined) outcomes.push(buildRequiredOutcome(facts, users));
-    else outcomes.push(await previewModule(inputs, facts, modulesToDelete));
+    else outcomes.push(await previewModule(inputs, facts, removals));
   }
   const groups: Record<string, Json> = Object.fromEntries(ALWAYS_LISTED.map((outcome) => [outcome, {}]));
   for (const [name, outcome, reason] of [...outcomes, ...previewOrphans(inputs, releasesToPurge, requiredBy)])
@@ -262,8 +263,8 @@ async function decideEnablement(inputs: Inputs): Promise<void> {
 }
 
 /**
- * Runs the `enabled` script of a module. A failing script would block a start; the preview reports it as a problem of the module and
- * goes on with the other modules.
+ * Runs the `enabled` script of a module. A failing script would block a start in `main`; the preview reports it as a problem of the module
+ * and goes on with the other modules, as with queues of their own.
  */
 async function runScriptForPreview(
   { base, state }: Inputs,
@@ -275,7 +276,7 @@ async function runScriptForPreview(
   const answer = await runEnabledScript({ ...script, settings, logger: base.logger });
   if (!("failure" in answer)) return answer;
   const message = `its enabled script failed: ${answer.failure}`;
-  return { enabled: false, problem: { file: script.path, message } };
+  return { enabled: false, problem: { file: script.path, message, retriedAs: "ScriptFailed" } };
 }
 
 /** Describes which CRDs would be created or changed, by module. A refused CRD is recorded as a problem of its module. */

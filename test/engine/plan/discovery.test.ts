@@ -181,13 +181,23 @@ describe("which modules are removed", () => {
     ).toBe(expected);
   });
 
-  it("in reverse order; not those that a script switched off while files of any module cannot be read", () => {
+  it("in reverse order; those that a script switched off only if every module is decided", () => {
     const all = ["a", "b", "c"].map((name) =>
       facts(off({ record: { enabledBy: name === "b" ? "script" : "none" } }), name),
     );
-    const names = (list: readonly ModuleFacts[]) =>
-      classifyDisabledModules(list).modulesOff.map(({ module }) => module.name);
-    expect(names(all)).toEqual(["c", "b", "a"]);
-    expect(names([...all, facts(BROKEN, "d")])).toEqual(["c", "a"]);
+    const removed = (list: readonly ModuleFacts[]) => {
+      const { modulesOff, scriptsUndecided } = classifyDisabledModules(list);
+      return { names: modulesOff.map(({ module }) => module.name), why: scriptsUndecided };
+    };
+    const failedScript = { record: { decisionProblem: { ...PROBLEM, retriedAs: "ScriptFailed" } } } as const;
+    expect(removed(all)).toEqual({ names: ["c", "b", "a"], why: undefined });
+    expect(removed([...all, facts(BROKEN, "d")])).toEqual({
+      names: ["c", "a"],
+      why: "not all files of modules can be read",
+    });
+    expect(removed([...all, facts(failedScript, "d")])).toEqual({
+      names: ["c", "a"],
+      why: "the enabled script of d failed",
+    });
   });
 });
