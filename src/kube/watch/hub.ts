@@ -7,7 +7,7 @@ import { toSpecKey, type WatchSpec } from "./watch-spec.ts";
 
 /** Without `failures`, errors that consumers throw are logged. Tests replace `random`. */
 type HubOptions = Pick<SharedWatchOptions, "client" | "clock" | "logger"> &
-  Partial<Pick<SharedWatchOptions, "failures" | "random" | "checkMs">>;
+  Partial<Pick<SharedWatchOptions, "failures" | "random" | "compareMs">>;
 
 /** Shares one watch for each distinct spec. Stores only the version of each object; consumers store what they need. */
 export class WatchHub {

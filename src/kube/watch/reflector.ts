@@ -49,7 +49,7 @@ export interface ReflectorTools {
   /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
   /** The known objects are compared with the server's after this time and up to half of it more; 0 = never. One hour by default. */
-  readonly checkMs?: number | undefined;
+  readonly compareMs?: number | undefined;
 }
 
 // The server sends a bookmark about every minute: silence for this long means that the connection is dead.
@@ -63,9 +63,9 @@ const WORKING_WATCH_MS = 10_000;
  * The known objects are compared with the server's after 60 to 90 minutes: a proxy or a defect of the server may lose events while bookmarks
  * arrive, and the next watch continues after them.
  */
-const CHECK_MS = 60 * 60_000;
-/** A watch is not shorter than this, whatever the interval of the checks that follow it. */
-const SHORTEST_CHECK_S = 2;
+const COMPARE_MS = 60 * 60_000;
+/** A watch is not shorter than this, whatever the interval of the comparisons that follow it. */
+const SHORTEST_WATCH_BEFORE_COMPARE_S = 2;
 /** A watch that ends earlier counts as a failure. */
 const MIN_WATCH_MS = 1000;
 
@@ -77,6 +77,7 @@ const MIN_WATCH_MS = 1000;
 export class Reflector {
   readonly #spec: WatchSpec;
   readonly #tools: ReflectorTools & { readonly signal: AbortSignal };
+  readonly #compareMs: number;
   readonly #handler: ReflectorHandler;
   readonly #abortController = new AbortController();
   /** The newest version that the watch has seen: it continues after this version, unless it has to list. */
@@ -94,6 +95,7 @@ export class Reflector {
   constructor(spec: WatchSpec, tools: ReflectorTools, handler: ReflectorHandler) {
     this.#spec = spec;
     this.#tools = { ...tools, signal: this.#abortController.signal };
+    this.#compareMs = tools.compareMs ?? COMPARE_MS;
     this.#handler = handler;
   }
 
@@ -156,8 +158,9 @@ export class Reflector {
   }
 
   #scheduleCompare(): void {
-    const { clock, random, checkMs = CHECK_MS } = this.#tools;
-    this.#compareAt = checkMs === 0 ? Infinity : clock.monotonic() + checkMs * (1 + random() / 2);
+    const { clock, random } = this.#tools;
+    const waitMs = this.#compareMs * (1 + random() / 2);
+    this.#compareAt = this.#compareMs === 0 ? Infinity : clock.monotonic() + waitMs;
   }
 
   /** The newest version of the watch and of its consumers: answers to requests may be far ahead of a watch that fails. */
@@ -221,9 +224,9 @@ export class Reflector {
 
   /** When the server is to end the watch: not long after the next comparison is due, which follows a watch. */
   #chooseWatchSeconds(): number {
-    const { random, checkMs = 0 } = this.#tools;
-    const seconds = SHORTEST_WATCH_S + Math.floor(random() * WATCH_SPREAD_S);
-    return checkMs === 0 ? seconds : Math.min(seconds, Math.max(Math.ceil(checkMs / 1000), SHORTEST_CHECK_S));
+    const seconds = SHORTEST_WATCH_S + Math.floor(this.#tools.random() * WATCH_SPREAD_S);
+    if (this.#compareMs === 0) return seconds;
+    return Math.min(seconds, Math.max(Math.ceil(this.#compareMs / 1000), SHORTEST_WATCH_BEFORE_COMPARE_S));
   }
 
   /** Handles one line of the stream: an object, a bookmark with only a version, or an error of the server. */

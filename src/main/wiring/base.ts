@@ -69,8 +69,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   if (spanExport !== undefined) scope.closeAtEnd(spanExport);
   const tracer = new Tracer({ clock, spanExport });
   tracer.addListener(runRing);
-  const { watchCheckMs: checkMs } = settings;
-  const hub = scope.closeAtEnd(new WatchHub({ client, clock, logger, failures, checkMs }));
+  const { watchCheckMs: compareMs } = settings;
+  const hub = scope.closeAtEnd(new WatchHub({ client, clock, logger, failures, compareMs }));
   const discovery = new Discovery(client, clock);
   const filters = scope.closeAtEnd(
     new FilterEngine({ children, jqBin: settings.jqBin, env: environment, clock, logger }),

@@ -39,7 +39,7 @@ class ConfigStory {
   #hooks = 0;
   #running = 0;
 
-  constructor(seed: number, checkMs?: number) {
+  constructor(seed: number, compareMs?: number) {
     this.roll = random(seed);
     this.api = new RestlessApi(this.roll, this.clock);
     this.isOverlaid = this.roll() < 0.4;
@@ -47,7 +47,7 @@ class ConfigStory {
     const { client } = api;
     this.followed = new WatchedConfig({
       client,
-      hub: new WatchHub({ client, clock, logger: silentLogger, random: this.roll, checkMs }),
+      hub: new WatchHub({ client, clock, logger: silentLogger, random: this.roll, compareMs }),
       state,
       clock,
       logger: silentLogger,

@@ -65,11 +65,17 @@ class ReleaseStory {
   #words = 0;
   #working = 0;
 
-  constructor(seed: number, checkMs?: number) {
+  constructor(seed: number, compareMs?: number) {
     this.roll = random(seed);
     this.api = new RestlessApi(this.roll, this.clock);
     const { client } = this.api;
-    const hub = new WatchHub({ client, clock: this.clock, logger: silentLogger, random: this.roll, checkMs });
+    const hub = new WatchHub({
+      client,
+      clock: this.clock,
+      logger: silentLogger,
+      random: this.roll,
+      compareMs,
+    });
     this.store = new ReleaseStore({ client, hub, namespace: "ops", logger: silentLogger });
     this.api.isWorking = () => this.api.open < this.#working;
   }

@@ -9,10 +9,10 @@ import { WatchServer, added, bookmark, configMap, failure, list, modified, remov
 
 const SPEC = { resource: CONFIG_MAPS, namespace: "ns" };
 
-function lab(checkMs?: number) {
+function lab(compareMs?: number) {
   const server = new WatchServer();
   const clock = new ManualClock();
-  const hub = new WatchHub({ client: server, clock, logger: silentLogger, random: () => 0, checkMs });
+  const hub = new WatchHub({ client: server, clock, logger: silentLogger, random: () => 0, compareMs });
   return { server, clock, hub };
 }
 
@@ -170,8 +170,8 @@ describe("a watch", () => {
     ["10s", 10_000, 10],
     ["1ms", 1, 2],
     ["0, which is never", 0, 240],
-  ])("ends soon after a comparison is due: --watch-check-interval=%s", async (_, checkMs, seconds) => {
-    const { server, clock, hub } = lab(checkMs);
+  ])("ends soon after a comparison is due: --watch-check-interval=%s", async (_, compareMs, seconds) => {
+    const { server, clock, hub } = lab(compareMs);
     hub.subscribe(SPEC, listener().consumer);
     (await server.next()).send(list(10, [])).end();
     const watch = await server.next();
@@ -179,7 +179,7 @@ describe("a watch", () => {
     watch.open();
     await clock.advance(10_000);
     watch.end();
-    expect((await server.next()).watch).toBe(checkMs === 0);
+    expect((await server.next()).watch).toBe(compareMs === 0);
   });
 
   it("ignores the late deletion of an object that was created again", async () => {
