@@ -154,7 +154,7 @@ export class ChartPrefetcher {
       const request = { ...readInput(), signal };
       const tools = this.#tools.toolsOf(request.module);
       const { reconciliation, decision } = await planRelease(tools, request);
-      const staysAsItIs = decision.act === "nothing" || decision.act === "label";
+      const staysAsItIs = decision.act === "keep" || decision.act === "label";
       if (staysAsItIs) return [];
       const rendered = "rendered" in decision ? decision.rendered : undefined;
       const { objects } = rendered ?? (await renderChart(reconciliation));

@@ -1,8 +1,9 @@
 /**
- * Decides what a run does about a release (docs/reference/modules.md, "The chart"). The *inputs* are all that a release is made from; its
+ * Decides what a run does about a release (docs/reference/modules.md, "The chart"). The *release inputs* are all that a release is made from; its
  * labels have their digest. A *rejection* is the reason not to apply the current inputs, with the rejected and the good revision. Decisions
- * besides helm's verbs: `compare` renders the chart, because only the manifest shows whether the release has to change; `label` updates
- * the labels only; `recover` marks a release failed that a killed helm left pending, then upgrades it; `stay` leaves a rolled back release.
+ * besides helm's verbs: `compare` renders the chart, because only the manifest shows whether the release has to change; `keep` changes
+ * nothing but labels that are not up to date; `label` updates the labels only; `recover` marks a release failed that a killed helm left
+ * pending, then decides again, and upgrades it or rolls it back; `stay` leaves a rolled back release.
  */
 
 import { provesBroken } from "../kube/health/index.ts";
@@ -46,7 +47,7 @@ export async function planRelease(
   const staysAsItIs = isEqual
     ? await isIncomplete(reconciliation)
     : await differsOnlyByDownApis(reconciliation, rendered);
-  if (staysAsItIs) return { reconciliation, decision: { act: "nothing" } };
+  if (staysAsItIs) return { reconciliation, decision: { act: "keep" } };
   const why = `${decision.why}; the manifest ${isEqual ? "stays the same" : "changes"}`;
   return {
     reconciliation,
@@ -129,7 +130,7 @@ type PlannedDecision =
 
 /** What a run does about a release, where `compare` means that the rendered manifest decides. */
 export type ReleaseDecision =
-  | { readonly act: "nothing" }
+  | { readonly act: "keep" }
   | { readonly act: "install" | "upgrade"; readonly why: string; readonly rendered?: RenderedChart }
   | { readonly act: "recover"; readonly why: string }
   | { readonly act: "compare"; readonly why: string }
@@ -148,7 +149,7 @@ export interface DecisionInput {
 
 /**
  * Decides what a run does about a release that this operator owns or may adopt; the first rule that applies counts. Each decision but
- * `nothing` has its reason for the log. `computeInputsDigest` lists the inputs.
+ * `keep` has its reason for the log. `computeInputsDigest` lists the inputs.
  */
 export function decide(input: DecisionInput): ReleaseDecision {
   const { release, inputsDigest, hasFormerDigest = false, managedBy } = input;
@@ -169,5 +170,5 @@ export function decide(input: DecisionInput): ReleaseDecision {
   if (labels[RELEASE_LABELS.inputs] !== inputsDigest && !hasFormerDigest)
     return { act: "compare", why: "inputs changed" };
   // The digest of the inputs does not cover the objects that templates look up.
-  return input.usesLookup ? { act: "compare", why: "templates use lookup" } : { act: "nothing" };
+  return input.usesLookup ? { act: "compare", why: "templates use lookup" } : { act: "keep" };
 }

@@ -25,7 +25,7 @@ export interface Preview {
 export async function previewRelease(tools: Reconciler, request: ReconcileRequest): Promise<Preview> {
   const plan = await planRelease(tools, request);
   const { reconciliation, decision } = plan;
-  if (decision.act === "nothing") return { action: "unchanged", why: "inputs are the same" };
+  if (decision.act === "keep") return { action: "unchanged", why: "inputs are the same" };
   const { release } = reconciliation;
   const { act, why } = decision;
   // A run moves the release first. The moved release has no digest of its inputs, so it is not left as it is.

@@ -92,10 +92,10 @@ function addMissingRollbackTarget(
     : result;
 }
 
-/** Carries out the decision about a release: does nothing, updates labels, upgrades, recovers or rolls back. */
+/** Carries out the decision about a release: keeps it, updates labels, upgrades, recovers or rolls back. */
 async function carryOut({ reconciliation, decision }: ReleasePlan): Promise<ActionResult> {
   switch (decision.act) {
-    case "nothing":
+    case "keep":
       await updateLabels(reconciliation, buildUnchangedLabels(reconciliation));
       return { action: "unchanged" };
     case "label": {

@@ -21,7 +21,7 @@ describe("decide", () => {
       { release: { ...deployed, status: "uninstalled" } },
       "install: the release was uninstalled",
     ],
-    ["equal inputs", {}, "nothing"],
+    ["equal inputs", {}, "keep"],
     ["equal inputs, but lookup", { usesLookup: true }, "compare: templates use lookup"],
     [
       "changed inputs",
@@ -31,7 +31,7 @@ describe("decide", () => {
     [
       "equal inputs by the digest of version 0.2",
       { release: { ...deployed, labels: labels(OURS, "v1-old") }, hasFormerDigest: true },
-      "nothing",
+      "keep",
     ],
     [
       "no labels of ours",
