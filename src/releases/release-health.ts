@@ -55,7 +55,7 @@ export class ReleaseHealth implements Analyzer {
   #revision: HealthRevision | undefined;
   /** An earlier revision was watched before this one. */
   #isUpgraded = false;
-  /** Before this time the watches may lag, so `True` or `NotLookedAt` is not reported. */
+  /** Before this time the watches may lag: `NotLookedAt` (an object has no finding yet) is not reported, and `True` not after an upgrade. */
   #settlesAt = 0;
   #reportedHealth: RevisionHealth | undefined;
   #reportedAt = 0;
@@ -64,7 +64,7 @@ export class ReleaseHealth implements Analyzer {
     this.#options = options;
   }
 
-  /** Assesses this revision from now on. After a new revision, good health is not reported until the watches had time to catch up. */
+  /** Assesses this revision from now on. After an upgrade, good health is not reported until the watches had time to catch up. */
   startRevision(next: HealthRevision): void {
     if (this.#revision?.revision !== next.revision) {
       this.#settlesAt = this.#options.clock.monotonic() + SETTLE_MS;

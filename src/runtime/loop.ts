@@ -1,4 +1,8 @@
-/** The loop that all periodic and repeated work uses: one run at a time, after triggers, failures and pauses. */
+/**
+ * The loop of periodic and repeated work: one run at a time, after triggers, failures and pauses. Work with rules of its own does not use it:
+ * tasks (`engine/queue/`), watches (`kube/watch/reflector.ts`), the Lease (`kube/leader/lease.ts`), the checks of a release
+ * (`releases/watched-release.ts`), and the wait for a permission of a hook.
+ */
 
 import { exponentialDelay, Timers, toError, type Clock, type DelayGrowth } from "../base/index.ts";
 

@@ -1,6 +1,6 @@
 /**
  * Digests of values and of the ConfigMap. Their readers keep a digest, and compare it later to notice a change: for example, a run of a
- * module is due when the *basis* of its last run, the digests of all that the run depended on, differs from the basis now.
+ * module is due if its section differs from that of its last run. `globalConfig` is what the ConfigMap sets for all modules together.
  */
 
 import { digest, digestJson } from "../base/index.ts";
@@ -9,32 +9,32 @@ import type { Json, JsonObject, Module, Section } from "../base/model/index.ts";
 import { findSection, keepsRelease, type ModuleSettings, type ParsedConfig } from "./config/config-map.ts";
 import type { SourcesView } from "./sources/section-sources.ts";
 
-/** Digests of the ConfigMap: of the part for all modules, and of each module's part, by module name. */
+/** Digests of the ConfigMap: of `globalConfig`, whose change requires a converge, of the section `global` alone, and of each module's part, by name. */
 export interface ConfigDigests {
   readonly globalConfig: string;
   readonly globalSection: string;
   readonly sections: ReadonlyMap<string, string>;
 }
 
-/** Digests of the parts of the ConfigMap that one module depends on: a run is due when one differs from the last run's. */
-export interface ConfigBasis {
+/** Digests of the parts of the ConfigMap that one module depends on, as inputs of its runs. Only a changed `section` makes a run due. */
+export interface ConfigInputs {
   /** The module's section and settings. */
   readonly section: string;
   /** Section and settings of the module, and the section `global`: the values that a run gets from the ConfigMap. */
   readonly given: string;
-  /** Section and settings of the module, and what triggers a converge. */
+  /** Section and settings of the module, and `globalConfig`. */
   readonly config: string;
 }
 
 /** Selects the digests that a run of one module depends on from those of the whole ConfigMap. */
-export function configBasisFor(
+export function configInputsFor(
   { globalConfig, globalSection, sections }: ConfigDigests,
   module: string,
-): ConfigBasis {
-  return buildBasis(sections.get(module) ?? "", globalSection, globalConfig);
+): ConfigInputs {
+  return buildInputs(sections.get(module) ?? "", globalSection, globalConfig);
 }
 
-function buildBasis(section: string, globalSection: string, globalConfig: string): ConfigBasis {
+function buildInputs(section: string, globalSection: string, globalConfig: string): ConfigInputs {
   return { section, given: digest(section, globalSection), config: digest(section, globalConfig) };
 }
 
@@ -64,7 +64,7 @@ export class Digests {
 
   /** Digests by which a converge notices that ConfigMap or global values have changed since the last one. */
   convergeDigests(): { readonly globalConfig: string; readonly globals: string } {
-    return { globalConfig: this.convergeTriggersDigest(), globals: this.#globalsDigest() };
+    return { globalConfig: this.globalConfigDigest(), globals: this.#globalsDigest() };
   }
 
   /** Digest of what patches of hooks can change: this section, and flags for `global`. */
@@ -81,7 +81,7 @@ export class Digests {
   }
 
   /** Digest of the content of the ConfigMap whose change requires a converge of all modules: global values, flags, protected releases. */
-  convergeTriggersDigest(): string {
+  globalConfigDigest(): string {
     return this.#digestOnce("globalConfig", () => [
       this.#sectionDigest(GLOBAL),
       this.#flagsByKey((module) => this.#values.config?.flags.get(module.valuesKey)),
@@ -104,8 +104,8 @@ export class Digests {
   }
 
   /** Digests of the ConfigMap in force that a run of the module depends on. */
-  configBasis(module: Module): ConfigBasis {
-    return buildBasis(this.#sectionAndSettings(module), this.#globalSection(), this.convergeTriggersDigest());
+  configInputs(module: Module): ConfigInputs {
+    return buildInputs(this.#sectionAndSettings(module), this.#globalSection(), this.globalConfigDigest());
   }
 
   /** Digest of the ConfigMap's contribution to the values of the module, without settings such as maintenance. */
@@ -132,7 +132,7 @@ export class Digests {
       .modules()
       .map((module) => [module.name, this.#sectionAndSettings(module)] as const);
     return {
-      globalConfig: this.convergeTriggersDigest(),
+      globalConfig: this.globalConfigDigest(),
       globalSection: this.#globalSection(),
       sections: new Map(sections),
     };

@@ -24,7 +24,7 @@ export {
   type DriftMode,
   type ModuleSettings,
 } from "./config/config-map.ts";
-export { configBasisFor, type ConfigBasis } from "./digests.ts";
+export { configInputsFor, type ConfigInputs } from "./digests.ts";
 export { mergeSectionLayers, withOverlay } from "./layers.ts";
 export {
   registerSecrets,

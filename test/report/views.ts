@@ -71,7 +71,7 @@ export function basis(change: Partial<RunInputs> = {}): RunInputs {
 /** A run that ended well, two seconds long, just before the tests begin. */
 export function finished(change: Partial<LastRun> = {}): LastRun {
   return {
-    trigger: { kind: "config" },
+    cause: { kind: "config" },
     startedAt: T0 - 5000,
     finishedAt: T0 - 3000,
     result: "Succeeded",

@@ -32,7 +32,7 @@ describe.each<QueueMode>(["main", "own"])("files that changed on disk, modules i
   it("of one module: it alone is read and runs", async () => {
     const lab = await running(queues);
     expect(await edited(lab, [{ ...one, section: { x: 2 } }, two])).toEqual(["helm one", "release one v2"]);
-    expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({ kind: "files" });
+    expect(lab.state.view.modules.get("one")?.lastRun?.cause).toEqual({ kind: "files" });
   });
 
   it("of several modules: each runs once, with its new hooks", async () => {

@@ -415,7 +415,7 @@ describe("reactions", () => {
       await lab.start();
       expect(lab.data).toEqual({ one: '{"x":1}' });
       expect(lab.linesOf("helm")).toEqual(["helm one"]);
-      expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({ kind: "start-up" });
+      expect(lab.state.view.modules.get("one")?.lastRun?.cause).toEqual({ kind: "start-up" });
     },
   );
 });

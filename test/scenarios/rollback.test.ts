@@ -169,7 +169,7 @@ it("a release that is not healthy in time makes one run for each revision", asyn
   lab.state.recordModule("m", "healthAssessed", health);
   await lab.run(3_600_000);
   expect(lab.askedOfHelm).toEqual(["unhealthy"]);
-  expect(view(lab)?.lastRun?.trigger).toEqual({ kind: "unhealthy" });
+  expect(view(lab)?.lastRun?.cause).toEqual({ kind: "unhealthy" });
   expect(view(lab)?.unhealthy?.message).toBe("m");
 
   // The same, where nothing was ever good: that is reported as long as that revision is not healthy.

@@ -124,7 +124,7 @@ describe("13 to 16: what the changes start", () => {
     lab.tick("one/h");
     await lab.run();
     expect(lab.log).toEqual(["hook one/h: tock", ...RUN]);
-    expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({ kind: "hook", by: "schedule" });
+    expect(lab.state.view.modules.get("one")?.lastRun?.cause).toEqual({ kind: "hook", by: "schedule" });
   });
 
   it("15: helm resources absent: step 5 of that module without onStartup and Synchronization", async () => {
@@ -132,8 +132,8 @@ describe("13 to 16: what the changes start", () => {
     lab.state.recordModule("one", "objectsFoundMissing", ["ns/Service/x"]);
     await lab.run();
     expect(lab.log).toEqual(RUN.filter((line) => !line.startsWith("release")));
-    expect(lab.state.view.modules.get("one")?.lastRun?.trigger).toEqual({
-      kind: "absent",
+    expect(lab.state.view.modules.get("one")?.lastRun?.cause).toEqual({
+      kind: "missing",
       object: "ns/Service/x",
     });
     expect(lab.state.view.modules.get("one")?.missingObjects).toEqual([]);

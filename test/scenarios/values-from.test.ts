@@ -70,7 +70,7 @@ describe("a module with values from a Secret", () => {
     expect(dbOf(lab)).toEqual({ user: "web", password: "pass-5678" });
     expect(lab.linesOf("release ")).toEqual(["release web v1", "release other v1", "release web v2"]);
     expect(lab.converges).toBe(converges);
-    expect(viewOf(lab)?.lastRun?.trigger).toEqual({ kind: "sources" });
+    expect(viewOf(lab)?.lastRun?.cause).toEqual({ kind: "sources" });
     lab.state.inputs.recordSource(DB, data({ password: "pass-5678", unused: "2" }));
     await lab.run();
     expect(lab.linesOf("helm web")).toHaveLength(2);

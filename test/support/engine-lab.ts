@@ -437,7 +437,7 @@ export class EngineLab {
       problems: [],
       warnings: [],
       purgeBlockers: modules.length === 0 ? ["no module"] : [],
-      ...(modules.some(({ missing }) => missing !== undefined)
+      ...(modules.some(({ unconfirmedMissing }) => unconfirmedMissing !== undefined)
         ? { recheckAt: this.clock.now() + SECOND_CHECK_MS }
         : {}),
     };
@@ -583,7 +583,7 @@ export class EngineLab {
         disable: (hook) => void this.#watches.delete(hook.id),
         snapshots: () => ({ byBindingName: () => [], byBindingId: () => [] }),
       },
-      sources: {
+      triggers: {
         enable: (hook) => void (hook.config.bindings.schedule.length > 0 && this.schedules.add(hook.id)),
         disable: (hook) => void this.schedules.delete(hook.id),
       },
@@ -929,7 +929,7 @@ function moduleOf(spec: ModuleSpec): Module {
     problem: spec.problem === undefined ? undefined : { file: "values.yaml", message: spec.problem },
     warnings: [],
     ...(spec.removedFromSource === true && { origin: REMOVED_ORIGIN }),
-    ...(spec.missing === undefined ? {} : { missing: { since: 0, what: spec.missing } }),
+    ...(spec.missing === undefined ? {} : { unconfirmedMissing: { since: 0, what: spec.missing } }),
   };
 }
 

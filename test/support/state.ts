@@ -5,8 +5,8 @@ import type { ModuleActivity, State } from "../../src/engine/state/index.ts";
 
 /** A run of the module begins. */
 export function begin(state: State, name: string, activity: ModuleActivity = "running"): void {
-  const trigger = { kind: "config" } as const;
-  state.recordModule(name, "runStarted", { activity, trigger, startedAt: 0, attempts: 1 });
+  const cause = { kind: "config" } as const;
+  state.recordModule(name, "runStarted", { activity, cause, startedAt: 0, attempts: 1 });
 }
 
 /** The files of a module are read again, with this change. */

@@ -131,7 +131,7 @@ describe("digests: what moves which", () => {
   const digests = (store: ValuesStore): JsonObject => ({
     config: store.digests.convergeDigests().globalConfig,
     globals: store.digests.convergeDigests().globals,
-    section: store.digests.configBasis(web).section,
+    section: store.digests.configInputs(web).section,
     values: store.mergedSection("web").digest,
   });
   it.each<readonly [string, (store: ValuesStore) => void, readonly string[]]>([

@@ -51,7 +51,7 @@ export interface StaticValues {
  */
 export type ChartKind = "own" | "root" | "synthetic" | "none";
 
-/** Settings of a module in `addon.yaml` besides its chart. A new key is a line here and in `modules/addon.schema.json`. */
+/** Settings of a module in `addon.yaml` besides its chart. A new key is a line here, in `modules/addon.schema.json`, and in `NEWER_KEYS`. */
 export interface AddonOptions {
   readonly requires?: Requires | undefined;
   /** Modules that run before this one if they are enabled. */
@@ -251,7 +251,7 @@ export interface Module extends AddonOptions, AccountStatus {
   /** Warnings about content that the next version does not read any more. */
   readonly deprecations?: readonly string[];
   /** Set while files of the module, or the whole directory, are missing and no second read has confirmed that. */
-  readonly missing?: MissingPaths;
+  readonly unconfirmedMissing?: MissingPaths;
 }
 
 /** Paths that the last read found and this one does not; the previous content stays in force until a second read confirms the deletion. */

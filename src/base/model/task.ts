@@ -156,14 +156,15 @@ export type Cause =
   | { readonly kind: keyof typeof CAUSE_TEXTS }
   /** A hook changed values: a lifecycle hook, or a hook for an event of its binding of another kind. */
   | { readonly kind: "hook"; readonly by: LifecycleName | EventBinding["type"] }
-  | { readonly kind: "absent"; readonly object: string }
+  /** An object of the release is missing. Users read `absent`, as in metrics and statuses. */
+  | { readonly kind: "missing"; readonly object: string }
   | { readonly kind: "release"; readonly status: string };
 
 const CAUSE_TEXTS = {
   "start-up": "start-up",
   requested: "requested",
   confirmed: "a removal was confirmed",
-  /** Globals or flags. */
+  /** Globals, flags, or what keeps releases: protection and maintenance. */
   config: "ConfigMap changed",
   section: "ConfigMap section changed",
   sources: "values in a Secret or ConfigMap changed",
@@ -171,7 +172,7 @@ const CAUSE_TEXTS = {
   globals: "global values changed",
   values: "module values changed",
   files: "files changed",
-  "second-look": "second check of what was missing",
+  "second-check": "second check of what was missing",
   "first-run": "first run",
   /** Of a run that waited for it. */
   required: "what it requires is there",
@@ -186,7 +187,7 @@ export function describeCause(cause: Cause): string {
     const isLifecycle = LIFECYCLE.some((name) => name === cause.by);
     return `${cause.by} ${isLifecycle ? "hooks" : "hook"} changed values`;
   }
-  if (cause.kind === "absent") return `absent ${cause.object}`;
+  if (cause.kind === "missing") return `absent ${cause.object}`;
   if (cause.kind === "release") return `release is ${cause.status}`;
   return CAUSE_TEXTS[cause.kind];
 }

@@ -12,17 +12,17 @@ import { canStartRun, findDueRunBlocker, findRunBlocker } from "./run-readiness.
 const REQUESTED_CAUSE: Cause = { kind: "requested" };
 const FILES_CAUSE: Cause = { kind: "files" };
 const CONFIG_CAUSE: Cause = { kind: "config" };
-/** Globals or flags, where the source of the change is unknown. */
+/** Merged global values or flags, where the source of the change is unknown. */
 export const GLOBALS_CAUSE: Cause = { kind: "globals" };
 
-/** Whether the ConfigMap's global section or its flags changed since the last converge began. */
+/** Whether what the ConfigMap sets for all modules together (`globalConfig`) changed since the last converge began: globals, flags, or what keeps releases. */
 export function hasGlobalConfigChanged({ converge: { handled }, convergeDigests }: View): boolean {
   return handled !== undefined && handled.globalConfig !== convergeDigests.globalConfig;
 }
 
 /**
- * Why the current converge is stale; undefined if it may go on. It is stale if globals or flags of the ConfigMap changed, or
- * if files changed before all of its removals were done. A converge that is blocked, or only waits for modules, is also
+ * Why the current converge is stale; undefined if it may go on. It is stale if the global configuration
+ * changed, or if files changed before all of its removals were done. A converge that is blocked, or only waits for modules, is also
  * stale if a user requests another one.
  */
 export function findRestartCause(view: View): Cause | undefined {
@@ -107,7 +107,7 @@ function findGlobalsCause(view: View, { globals }: ConvergeDigests): Cause | und
 function findSecondCheckCause({ modules, secondCheck }: View): Cause | undefined {
   const canRunScript = (each: ModuleView): boolean => each.awaitsScript && each.missingValues.length === 0;
   if ([...modules.values()].some(canRunScript)) return { kind: "sources" };
-  return secondCheck ? { kind: "second-look" } : undefined;
+  return secondCheck ? { kind: "second-check" } : undefined;
 }
 
 /** Why a run of the module is due outside of a converge; undefined if no run is due or the run may not start yet. */
@@ -203,7 +203,7 @@ function findRepairCause(view: ModuleView): Cause | undefined {
   if (view.suspended || view.module.chart === "none") return undefined;
   if (view.nextRunRollsBack) return { kind: "unhealthy" };
   const [object] = view.missingObjects;
-  if (object !== undefined) return { kind: "absent", object };
+  if (object !== undefined) return { kind: "missing", object };
   if (!view.isReleaseChangedByHand) return undefined;
   return { kind: "release", status: view.release?.status ?? "missing" };
 }

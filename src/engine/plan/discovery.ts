@@ -118,7 +118,7 @@ export async function decideAllModules(
 /** Decides whether a module is on, by its flag and then its `enabled` script, which may only switch it off. `run-script`: the caller must run it first. */
 export function decideEnablement(facts: ModuleFacts, answer?: ScriptAnswer): Enablement | "run-script" {
   const { module, record, flag } = facts;
-  const isUnreadable = module.missing !== undefined || hasBrokenFiles(record);
+  const isUnreadable = module.unconfirmedMissing !== undefined || hasBrokenFiles(record);
   if (isUnreadable) return keepLastDecision(facts);
   if (!flag.enabled) return disableUnlessProtected(facts, { enabled: false, by: flag.by });
   if (module.enabledScript === undefined) return enableUnlessInvalid(facts, { enabled: true, by: flag.by });

@@ -19,7 +19,7 @@ import { GLOBALS_CAUSE, hasGlobalConfigChanged, mustReadFilesWithoutConverge } f
 import { findModulesAwaitedByConverge, findStartableScheduledRuns } from "./scheduled-runs.ts";
 
 /** Key of the converge task: there is at most one. */
-const CONVERGE_KEY = "reload";
+const CONVERGE_KEY = "converge";
 
 /** A task that is due, with the queue and the position at which the engine adds the task. */
 interface DueTask {
@@ -166,7 +166,7 @@ function isFrontRunPending(runs: readonly DueTask[], view: View): boolean {
   return activeModules(view).some(({ name, activity, retry, isStuck, lastRun }) => {
     if (retry !== undefined || isStuck) return false;
     if (frontModules.has(name)) return true;
-    return activity !== "none" && lastRun !== undefined && choosePosition(lastRun.trigger) === "front";
+    return activity !== "none" && lastRun !== undefined && choosePosition(lastRun.cause) === "front";
   });
 }
 
@@ -230,7 +230,7 @@ function buildRunTask(module: string, cause: Cause, { moduleQueues }: View): Due
 /** Causes by which a user requests a run: it does not wait for a slot behind runs of other modules. */
 const USER_CAUSES: ReadonlySet<Cause["kind"]> = new Set(["requested", "section", "sources"]);
 
-/** Causes whose task must not wait behind a failing one: a user caused them, directly or by an edit. */
+/** Causes whose task must not wait behind a failing one: the start, edits and requests of a user, and requirements that are met now. */
 const FRONT_CAUSES: ReadonlySet<Cause["kind"]> = new Set([
   "start-up",
   "requested",
@@ -242,7 +242,7 @@ const FRONT_CAUSES: ReadonlySet<Cause["kind"]> = new Set([
   "required",
 ]);
 
-/** Where a queue puts a task with this cause: edits, requests and changes by the module's own afterHelm hooks go to the front. */
+/** Where a queue puts a task with this cause: `FRONT_CAUSES` and changes by the module's own afterHelm hooks go to the front. */
 export function choosePosition(cause: Cause): "front" | "back" {
   const isByOwnHook = cause.kind === "hook" && cause.by === "afterHelm";
   return isByOwnHook || FRONT_CAUSES.has(cause.kind) ? "front" : "back";

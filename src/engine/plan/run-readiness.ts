@@ -9,7 +9,7 @@ import { getReleaseVersion, listMissingObjects, type ModuleView, type View } fro
 
 /** Whether a module may run: it is on, valid, and its files are there. If files are missing, a second read decides whether it runs without them. */
 export function isRunnable(view: Pick<ModuleView, "enabled" | "problem" | "module">): boolean {
-  return view.enabled && view.problem === undefined && view.module.missing === undefined;
+  return view.enabled && view.problem === undefined && view.module.unconfirmedMissing === undefined;
 }
 
 /** Whether a module's next run may begin: not before a converge has applied the CRDs of its files, and has run its `enabled` script with all values. */
@@ -226,7 +226,10 @@ function isSuspendedBeforeInstall({ suspended, release, module }: ModuleView): b
   return suspended && !isInstalled && module.chart !== "none";
 }
 
-/** Whether a module's last run succeeded with the current configuration, and its release is still intact. */
+/**
+ * Whether a module's last run succeeded with the current configuration, and its release is still intact. Stricter than the status of the
+ * module: what requires it also waits for a converge that an edit of globals or flags causes.
+ */
 function hasAppliedCurrentConfig(module: ModuleView): boolean {
   const { phase, activity, retry, blockedSince, rollbackReason, handled } = module;
   if (phase !== "ready" || activity !== "none") return false;

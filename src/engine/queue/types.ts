@@ -8,7 +8,7 @@ export const LONG_RUN_MS = 5 * 60_000;
 
 /**
  * The outcome of a run. `done` leaves the queue. `expand` puts `tasks` in front and runs this one again after them.
- * `retry` stays at the head and backs off (`delayMs` replaces the growing delay). `cancelled` leaves silently.
+ * `retry` backs off (`delayMs` replaces the growing delay) at the head, or behind tasks that were put in front meanwhile. `cancelled` leaves silently.
  */
 export type Outcome<T> =
   | { readonly kind: "done" }

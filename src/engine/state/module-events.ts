@@ -96,7 +96,7 @@ const MODULE_EVENTS = {
   /** The `enabled` script of the module has ended. `scriptHangs`: it took too long. */
   enabledScriptEnded: (_, __, scriptHangs: boolean) => ({ scriptHangs }),
 
-  /** A problem that a user must solve. It stays until the configuration changes or the next converge. */
+  /** A problem that ends the run. It stays until the next decision of a discovery, which an edit or a change of files causes. */
   problemFound: (record, collectInputs, decisionProblem: Problem) => ({
     decisionProblem,
     run: { ...markInputsHandled(record.run, collectInputs()), activity: "none" as const },

@@ -45,7 +45,7 @@ export interface ModuleRecord {
   readonly crdWork: string | undefined;
   /** Set if its hooks could not be configured or its schemas not compiled. */
   readonly loadProblem: Problem | undefined;
-  /** A problem that a user must solve: the module is protected but off, another owner has the release, values or CRDs are refused. */
+  /** A problem that discovery or a run found: the module is protected but off, another owner has the release, values or CRDs are refused. Only with `retriedAs` can it end without a user. */
   readonly decisionProblem: Problem | undefined;
   readonly enabled: boolean;
   readonly enabledBy: EnabledBy;
@@ -155,7 +155,7 @@ export function hasFailedScript({ decisionProblem }: Pick<ModuleRecord, "decisio
   return decisionProblem?.retriedAs === "ScriptFailed";
 }
 
-/** The problem of the module that a user must solve: in its files, or found by discovery or a run. */
+/** The problem of the module, in its files or found by discovery or a run. A user must solve it, unless the operator tries again (`retriedAs`). */
 export function problemOf({ module, loadProblem, decisionProblem }: ModuleRecord): Problem | undefined {
   return module.problem ?? loadProblem ?? decisionProblem;
 }

@@ -229,7 +229,7 @@ export function buildModuleView(
   const globalSection = values.mergedSection(GLOBAL);
   const ownSection = values.mergedSection(module.valuesKey);
   const flag = values.flag(module);
-  const configDigests = values.digests.configBasis(module);
+  const configDigests = values.digests.configInputs(module);
   // Secrets and ConfigMaps with values.
   const sources = [values.sources.currentFor(module.valuesKey), values.sources.currentFor(GLOBAL)];
   return {

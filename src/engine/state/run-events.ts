@@ -1,10 +1,10 @@
 /**
- * The events of the runs of a module. A reducer for each event returns the new record of the runs. *Inputs* are what a run uses: values,
- * configuration, files and the token of the user's request. Inputs that count as handled cause no other run.
+ * The events of the runs of a module. A reducer for each event returns the new record of the runs. Its *inputs* are what a
+ * run uses: values, configuration, files and the token of the user's request. Inputs that count as handled cause no other run.
  */
 
 import type { Cause } from "../../base/model/index.ts";
-import type { ConfigBasis, ValuesView } from "../../values/index.ts";
+import type { ConfigInputs, ValuesView } from "../../values/index.ts";
 import type { ModuleRecord } from "./module-record.ts";
 import { NEVER_RAN } from "./run-record.ts";
 import type { LastRun, ModuleActivity, RetryView, RunInputs, RunRecord, ScheduledRun } from "./run-record.ts";
@@ -15,7 +15,7 @@ import type { LastRun, ModuleActivity, RetryView, RunInputs, RunRecord, Schedule
  */
 export function collectRunInputs(values: ValuesView, record: ModuleRecord): RunInputs {
   const { module, files, requestedToken: token } = record;
-  const configDigests = values.digests.configBasis(module);
+  const configDigests = values.digests.configInputs(module);
   const valuesDigest = values.mergedSection(module.valuesKey).digest;
   return { ...configDigests, values: valuesDigest, token, files, version: module.chartVersion };
 }
@@ -30,8 +30,8 @@ function getUnstartedScheduledRun({ scheduledRun }: RunRecord): ScheduledRun | u
   return scheduledRun?.hasBegun === true ? undefined : scheduledRun;
 }
 
-/** How a run starts: its trigger, its time, the attempt, and what kind of activity it is. */
-export interface RunStart extends Pick<LastRun, "trigger" | "startedAt" | "attempts"> {
+/** How a run starts: its cause, its time, the attempt, and what kind of activity it is. */
+export interface RunStart extends Pick<LastRun, "cause" | "startedAt" | "attempts"> {
   readonly activity: ModuleActivity;
 }
 
@@ -177,7 +177,7 @@ export function markInputsHandled(run: RunRecord, { section, config, files, toke
  * The operator itself wrote to the ConfigMap. If a run had used the content before the write, it counts as a run with the new content:
  * the operator's own write must not cause a run. `before` and `now` are digests of parts of the content, each replaced on its own.
  */
-function onOwnConfigWritten(run: RunRecord, before: ConfigBasis, now: ConfigBasis): RunRecord {
+function onOwnConfigWritten(run: RunRecord, before: ConfigInputs, now: ConfigInputs): RunRecord {
   const replaceDigests = <I extends Partial<RunInputs>>(inputs: I): I => ({
     ...inputs,
     ...(inputs.section === before.section && { section: now.section }),
@@ -191,7 +191,7 @@ function onOwnConfigWritten(run: RunRecord, before: ConfigBasis, now: ConfigBasi
   };
 }
 
-/** The module's `enabled` script failed. The whole discovery is retried, and the module reports the failure meanwhile. */
+/** The module's `enabled` script failed. The script or the whole discovery is retried, and the module reports the failure meanwhile. */
 function onEnabledScriptFailed(run: RunRecord, message: string, now: number): RunRecord {
   const { failures = 0, since = now } = run.retry ?? {};
   return { ...run, retry: { reason: "ScriptFailed", message, failures: failures + 1, since } };

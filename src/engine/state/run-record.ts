@@ -1,7 +1,7 @@
 /** The records of the converge and of a module's runs (`operator-events.ts` and `run-events.ts` change them). */
 
 import type { Cause, Question } from "../../base/model/index.ts";
-import type { ConfigBasis } from "../../values/index.ts";
+import type { ConfigInputs } from "../../values/index.ts";
 
 /** How far a module's first run since it became enabled has come; `ready` = later runs start from beforeHelm. */
 type ModulePhase = "new" | "onStartup" | "synchronization" | "ready";
@@ -30,7 +30,7 @@ export interface RetryView {
 
 /** The last run of a module, for people. Times in ms since the epoch. */
 export interface LastRun {
-  readonly trigger: Cause;
+  readonly cause: Cause;
   readonly startedAt: number;
   readonly finishedAt: number | undefined;
   readonly result: "Succeeded" | "Failed" | undefined;
@@ -46,8 +46,8 @@ export interface LastRun {
   readonly attempts: number;
 }
 
-/** The inputs of a run, most of them as digests. A later change of any input makes another run due. */
-export interface RunInputs extends ConfigBasis {
+/** The inputs of a run, most of them as digests. `findEditCause` in `engine/plan/causes.ts` decides which changes make another run due. */
+export interface RunInputs extends ConfigInputs {
   /** Of the merged values. */
   readonly values: string;
   /** Token of the last request for a run. */
@@ -130,7 +130,7 @@ export type ConvergePhase = "idle" | "beforeAll" | "discovery" | "modules" | "sc
 
 /** Digests of what a converge depends on. */
 export interface ConvergeDigests {
-  /** Of the `global` section, the flags in the ConfigMap, and the keys that retain releases. */
+  /** Of what the ConfigMap sets for all modules together: the `global` section, flags, and what keeps releases. */
   readonly globalConfig: string;
   /** Of the merged global values and flags; undefined until discovery. */
   readonly globals: string | undefined;

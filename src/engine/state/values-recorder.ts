@@ -4,7 +4,7 @@
  */
 
 import { GLOBAL, type Cause, type Hook } from "../../base/model/index.ts";
-import { applyConfig, configBasisFor, collectConfigFacts, type ValuesStore } from "../../values/index.ts";
+import { applyConfig, configInputsFor, collectConfigFacts, type ValuesStore } from "../../values/index.ts";
 import type {
   AppliedConfig,
   ParsedConfig,
@@ -99,8 +99,8 @@ export class ValuesRecorder {
       this.#state.recordModule(
         module.name,
         "ownConfigWritten",
-        configBasisFor(before, module.name),
-        configBasisFor(after, module.name),
+        configInputsFor(before, module.name),
+        configInputsFor(after, module.name),
       );
   }
 

@@ -1,6 +1,6 @@
 /** The ports by which tasks reach other packages. `main/wiring/` connects them. */
 
-import type { KubeBindings, TriggerSource } from "../../hooks/bindings/index.ts";
+import type { KubeBindings, Triggers } from "../../hooks/bindings/index.ts";
 import type { Release, ReleaseOutcome, Releases } from "../../helm/index.ts";
 import type {
   HookLoader,
@@ -118,8 +118,8 @@ export interface Ports {
   readonly deleteBrake: Limit;
   readonly watches: WatchesPort;
   /** Schedules and webhooks of hooks. */
-  readonly sources: Pick<TriggerSource, "enable" | "disable">;
-  /** Webhooks of hooks, which `sources` also enables and disables. Undefined in tests without webhooks. */
+  readonly triggers: Pick<Triggers, "enable" | "disable">;
+  /** Webhooks of hooks, which `triggers` also enables and disables. Undefined in tests without webhooks. */
   readonly webhooks?: WebhooksPort | undefined;
   readonly releases: ReleasesPort;
   readonly config: ConfigPort;

@@ -25,7 +25,7 @@ export interface BindingKind<B extends Binding = Binding> {
 }
 
 /** Triggers hooks for their bindings. */
-export interface TriggerSource {
+export interface Triggers {
   /** Starts a hook's bindings. Idempotent; a new configuration replaces the old one. */
   enable(hook: Hook): void;
   disable(hook: Hook): void;

@@ -3,7 +3,7 @@
 import type { Binding, Bindings, HookConfig, JsonObject } from "../../base/model/index.ts";
 import { mutating, validating } from "./admission.ts";
 import { conversion } from "./conversion.ts";
-import type { BindingKind, BindingReadOptions, TriggerSource } from "./kind.ts";
+import type { BindingKind, BindingReadOptions, Triggers } from "./kind.ts";
 import { kubernetes } from "./kubernetes.ts";
 import { lifecycle } from "./lifecycle.ts";
 import { Schedules, schedule, type ScheduleOptions } from "./schedule.ts";
@@ -74,6 +74,6 @@ export function listBindings({ bindings }: Pick<HookConfig, "bindings">): readon
 /** Creates the source of all bindings that neither a task nor a watch triggers: the schedules. */
 export function createSources(
   options: Omit<ScheduleOptions, "emit"> & { readonly queues: HookQueues },
-): TriggerSource {
+): Triggers {
   return new Schedules({ ...options, emit: (hook, trigger) => enqueueHook(options.queues, hook, trigger) });
 }

@@ -4,7 +4,7 @@ import { CronTable, parseCrontab } from "../cron/index.ts";
 import { oneLine, type Clock } from "../../base/index.ts";
 import type { Hook, HookTrigger, JsonObject, ScheduleBinding } from "../../base/model/index.ts";
 import { ITEM_FIELDS, readCommonBinding, nonEmptyList } from "./kind.ts";
-import type { BindingKind, BindingReadOptions, TriggerSource } from "./kind.ts";
+import type { BindingKind, BindingReadOptions, Triggers } from "./kind.ts";
 import { BOOLEAN_SHAPE, STRING_SHAPE, objectShape, type ValueOf } from "./shape.ts";
 
 const required = ["crontab"] as const;
@@ -49,7 +49,7 @@ export interface ScheduleOptions {
 }
 
 /** Triggers hooks at the times of their crontabs, with one timer for each crontab line. Hooks that share a line run in alphabetical order. */
-export class Schedules implements TriggerSource {
+export class Schedules implements Triggers {
   readonly #table: CronTable;
   readonly #emit: ScheduleOptions["emit"];
   readonly #hooks = new Map<string, Hook>();

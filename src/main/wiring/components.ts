@@ -209,7 +209,7 @@ export class Components {
       ...this.#shared,
       queues: this.queues,
       watches: this.bindings,
-      sources: this.scope.closeAtEnd(this.webhooks.addHookWebhooks(schedules)),
+      triggers: this.scope.closeAtEnd(this.webhooks.addHookWebhooks(schedules)),
       webhooks: this.webhooks.hooks,
       releases: this.releases,
       config: this.config,

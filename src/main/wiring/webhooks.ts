@@ -6,7 +6,7 @@
 import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 
-import type { TriggerSource } from "../../hooks/bindings/index.ts";
+import type { Triggers } from "../../hooks/bindings/index.ts";
 import type { Releases } from "../../helm/index.ts";
 import { listWebhookPermissions, type Leadership, type Permission } from "../../kube/index.ts";
 import { ClientWorkBudgets, oneLine, type Scope } from "../../base/index.ts";
@@ -137,7 +137,7 @@ export class WebhookWiring {
   }
 
   /** Returns a source that enables and disables hooks in `other`, and their webhooks. */
-  addHookWebhooks(other: TriggerSource): TriggerSource {
+  addHookWebhooks(other: Triggers): Triggers {
     return {
       enable: (hook) => {
         other.enable(hook);

@@ -47,7 +47,7 @@ export const ADDON_FILE = "addon.yaml";
  */
 export const MODULE_FILE = "module.yaml";
 const MAX_BYTES = 1024 * 1024;
-/** Keys that are newer than the name `addon.yaml`; `namespace` is also a key of Deckhouse. */
+/** Keys that are newer than the name `addon.yaml`, so that a `module.yaml` with them is none of ours: each new key, too. `namespace` is also a key of Deckhouse. */
 export const NEWER_KEYS: readonly string[] = ["valuesFrom", "namespace", "serviceAccountName"];
 const SCHEMA = schema as JsonObject;
 const validate = createValidator(SCHEMA);

@@ -173,7 +173,7 @@ export function confirmMissing({ missing }: Reading, paths: readonly string[]): 
  * helm hooks still belong to the release of the old name.
  */
 export function isConfirmedMissing(
-  { dir, missing }: Pick<Module, "dir" | "missing">,
+  { dir, unconfirmedMissing: missing }: Pick<Module, "dir" | "unconfirmedMissing">,
   clock: Pick<Clock, "monotonic">,
 ): boolean {
   if (missing === undefined || existsSync(dir)) return false;

@@ -110,7 +110,7 @@ function keepWithMissing(
   rememberModule(reading, before);
   const times = missingPaths.map((path) => reading.missing.since.get(join(before.module.dir, path)));
   const since = Math.min(...times.filter((time) => time !== undefined));
-  return { ...before.module, missing: { since, what: missingPaths } };
+  return { ...before.module, unconfirmedMissing: { since, what: missingPaths } };
 }
 
 /** Whether nothing that a module is read from has changed since its last read. */

@@ -66,8 +66,12 @@ function evaluateByFirstRule(
   return evaluations.find((evaluation) => evaluation !== undefined);
 }
 
-/** Whether the module must run because its configuration changed or a user requested a run. */
-function isRunDue(view: ModuleView): boolean {
+/**
+ * Whether the module waits for a run because its configuration changed or a user requested a run. The plan asks another question
+ * (`findEditCause`): it runs a module also for changes of files and by hooks, which are no change by a user that the status must confirm,
+ * and leaves edits of flags and globals to the converge, for which the module waits already.
+ */
+function awaitsConfiguredRun(view: ModuleView): boolean {
   const { enabled, flag, phase, handled, requestedToken } = view;
   if (requestedToken !== handled.token) return true;
   if (handled.config === view.configDigest) return false;
@@ -81,7 +85,7 @@ const CAUSES_WITHOUT_CHANGE: ReadonlySet<Cause["kind"]> = new Set([
   "config",
   "requested",
   "confirmed",
-  "second-look",
+  "second-check",
 ]);
 
 /** The inputs of a run that must be equal for a run to repeat the last one. */
@@ -91,7 +95,7 @@ const INPUTS = ["section", "given", "values", "files", "version", "token"] as co
 function repeatsLastRun(view: ModuleView): boolean {
   const { phase, retry, rollbackReason, attempted, handled, lastRun } = view;
   if (phase !== "ready" || retry !== undefined || rollbackReason !== undefined) return false;
-  if (lastRun === undefined || !CAUSES_WITHOUT_CHANGE.has(lastRun.trigger.kind)) return false;
+  if (lastRun === undefined || !CAUSES_WITHOUT_CHANGE.has(lastRun.cause.kind)) return false;
   return isReleaseIntact(view) && INPUTS.every((key) => attempted?.[key] === handled[key]);
 }
 
@@ -137,7 +141,7 @@ const evaluateRun: Rule = (view, { now }) => {
   const step = run.hook === undefined ? run.step : `${run.step} hook ${run.hook}`;
   const message = describeRunWait(run) ?? `Running ${step}`;
   const evaluation = { state: "Running", reason: "Progressing" } as const;
-  const text = `${message}: ${describeCause(run.trigger)}`;
+  const text = `${message}: ${describeCause(run.cause)}`;
   if (!repeatsLastRun(view)) return { ...evaluation, message: text };
   return { ...evaluation, message: text, ready: (view.unhealthy ?? view.unready)?.status ?? "True" };
 };
@@ -170,7 +174,7 @@ const evaluatePendingRemoval: Rule = (view, { blocker }) => {
 
 /** A run is due, and its task waits in a queue. */
 const evaluateDueRun: Rule = (view, facts) => {
-  if (!isRunDue(view) && (!view.enabled || view.phase === "ready")) return undefined;
+  if (!awaitsConfiguredRun(view) && (!view.enabled || view.phase === "ready")) return undefined;
   return buildPendingEvaluation(facts);
 };
 

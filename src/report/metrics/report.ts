@@ -318,7 +318,7 @@ export class Report
 
   /** The label `activation` of the current or last run of a module. */
   #getModuleActivation(module: string): string {
-    return getActivationLabel(this.#parts.state.view.modules.get(module)?.lastRun?.trigger, "module");
+    return getActivationLabel(this.#parts.state.view.modules.get(module)?.lastRun?.cause, "module");
   }
 }
 

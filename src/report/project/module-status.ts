@@ -148,7 +148,7 @@ const ENABLED_REASON: Readonly<Record<ModuleView["enabledBy"], string>> = {
 function projectRun(run: LastRun): LastRunStatus {
   const { finishedAt, startedAt } = run;
   return omitUndefined({
-    trigger: toStatusLine(describeCause(run.trigger)),
+    trigger: toStatusLine(describeCause(run.cause)),
     startedAt: formatUtc(startedAt),
     finishedAt: mapOptional(finishedAt, formatUtc),
     durationSeconds: finishedAt === undefined ? undefined : (finishedAt - startedAt) / 1000,

@@ -28,7 +28,7 @@ export interface RegistryChoiceInput extends Omit<ChoiceInput, "candidates"> {
 type Question = RegistryChoiceInput & { readonly skipped: number };
 
 const NO_TAGS = { tags: [], isAll: true };
-/** Most candidates that are resolved for one choice: the approved one and the highest one. */
+/** Most candidates that are resolved for one choice. Two are enough, the approved one and the highest one; the limit leaves room for one more. */
 const MAX_RESOLVED = 3;
 
 /**

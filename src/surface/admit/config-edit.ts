@@ -92,7 +92,7 @@ function checkValidEdit(
   if (!hasConverged) return allow(notes);
   simulation.setConfig(config);
   const causesConverge =
-    simulation.values.digests.convergeTriggersDigest() !== state.values.digests.convergeTriggersDigest();
+    simulation.values.digests.globalConfigDigest() !== state.values.digests.globalConfigDigest();
   // Without a converge, the edit switches no module on or off; it only runs the modules whose values it changes.
   if (!causesConverge) {
     const effects = edit.isDryRun ? describeEffects(simulation, { state, forecasts: undefined }) : [];

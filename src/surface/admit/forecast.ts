@@ -142,7 +142,7 @@ function findEditedModules(simulation: Simulation, { values, view: { modules } }
 
 /** Whether the change would install a release: the module is switched on, has a chart and no release yet. */
 function wouldInstall({ facts: { module, owner, settings }, decision }: EnablementChange): boolean {
-  const runsHelm = module.chart !== "none" && !settings.suspended && module.missing === undefined;
+  const runsHelm = module.chart !== "none" && !settings.suspended && module.unconfirmedMissing === undefined;
   return decision.enabled && decision.problem === undefined && owner === "none" && runsHelm;
 }
 

@@ -101,7 +101,7 @@ describe("whether a module is on", () => {
     ],
     [
       "files of it are missing for the first time",
-      { module: { missing: { since: 1, what: ["."] } }, record: WAS_ON },
+      { module: { unconfirmedMissing: { since: 1, what: ["."] } }, record: WAS_ON },
       undefined,
       { enabled: true, by: "script", reason: "a GPU" },
     ],

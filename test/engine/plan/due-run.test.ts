@@ -54,7 +54,10 @@ describe("whether a module run is due, and why", () => {
     ["requires action", { ...SECTION, problem: PROBLEM }, undefined],
     [
       "files of it are missing",
-      { ...SECTION, module: { ...moduleView("m").module, missing: { since: 1, what: ["hooks"] } } },
+      {
+        ...SECTION,
+        module: { ...moduleView("m").module, unconfirmedMissing: { since: 1, what: ["hooks"] } },
+      },
       undefined,
     ],
     ["suspended, objects gone", { ...ABSENT, suspended: true }, undefined],

@@ -8,7 +8,7 @@ import { basis } from "../../report/views.ts";
 const { runFailed, runRolledBack, runSecondsRestored, runSucceeded } = RUN_EVENTS;
 
 const begin = (run: RunRecord, activity: ModuleActivity = "running"): RunRecord =>
-  startRun(run, { activity, trigger: { kind: "config" }, startedAt: 1000, attempts: 1 }, basis());
+  startRun(run, { activity, cause: { kind: "config" }, startedAt: 1000, attempts: 1 }, basis());
 const ran = (run: RunRecord, seconds: number): RunRecord => runSucceeded(begin(run), 1000 + seconds * 1000);
 
 it("keeps how long the last five runs took, the newest first", () => {

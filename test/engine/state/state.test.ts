@@ -215,7 +215,7 @@ describe("the record", () => {
     expect(state.view.secondCheck).toBe(false);
     state.inputs.recordConfig(seen({}), FRONT);
     expect(state.view.secondCheck).toBe(true);
-    state.record("convergeStarted", { kind: "second-look" });
+    state.record("convergeStarted", { kind: "second-check" });
     expect(state.view.secondCheck).toBe(false);
   });
 

@@ -43,7 +43,7 @@ describe("what is reported of a module run", () => {
       activity: "none",
       retry: undefined,
       lastRun: {
-        trigger: { kind: "start-up" },
+        cause: { kind: "start-up" },
         result: "Succeeded",
         step: "afterHelm",
         hook: undefined,
@@ -231,7 +231,7 @@ describe("what is reported of a module run", () => {
     lab.edit({ one: "{ x: 1 }" });
     await lab.run(2000);
     expect(reported(lab, "run ")).toEqual(["run one: 1 s", "run one: 1 s"]);
-    expect(record(lab)?.lastRun?.trigger).toEqual({ kind: "section" });
+    expect(record(lab)?.lastRun?.cause).toEqual({ kind: "section" });
   });
 
   it("that finds somebody else's release: it requires action and is not tried again", async () => {
@@ -277,7 +277,7 @@ describe("what is reported of a module run", () => {
     on = true;
     fire(lab);
     await lab.run();
-    expect(record(lab)?.lastRun?.trigger).toEqual({ kind: "hook", by });
+    expect(record(lab)?.lastRun?.cause).toEqual({ kind: "hook", by });
   });
 
   it("says that its own afterHelm hooks are why, and does it before what waits", async () => {
@@ -293,7 +293,7 @@ describe("what is reported of a module run", () => {
       }),
       { name: "two", order: 2, enabled: true },
     ]);
-    expect(record(lab)?.lastRun?.trigger).toEqual({ kind: "hook", by: "afterHelm" });
+    expect(record(lab)?.lastRun?.cause).toEqual({ kind: "hook", by: "afterHelm" });
     expect(lab.linesOf("helm")).toEqual(["helm one", "helm one", "helm two"]);
   });
 });
@@ -334,7 +334,7 @@ describe("what is reported of a delete", () => {
       activity: "none",
       phase: "new",
       release: undefined,
-      lastRun: { trigger: { kind: "disabled" }, result: "Succeeded", hook: undefined, attempts: 1 },
+      lastRun: { cause: { kind: "disabled" }, result: "Succeeded", hook: undefined, attempts: 1 },
     });
     expect(record(lab)?.lastRun?.finishedAt).toBe(lab.clock.now());
   });

@@ -95,12 +95,12 @@ describe("a further read of the directories", () => {
     const begin = on.clock.now();
     await on.remove("m/x/hooks/a.sh");
     const missed = await on.read(first);
-    expect(missed.modules[0]?.missing).toEqual({ since: begin, what: ["hooks/a.sh"] });
+    expect(missed.modules[0]?.unconfirmedMissing).toEqual({ since: begin, what: ["hooks/a.sh"] });
     await on.clock.advance(1500);
     await on.remove("m/x/hooks/b.sh");
     await on.remove("m/y/hooks/a.sh");
     const more = await on.read(missed);
-    expect(more.modules[0]?.missing).toEqual({ since: begin, what: ["hooks/a.sh", "hooks/b.sh"] });
+    expect(more.modules[0]?.unconfirmedMissing).toEqual({ since: begin, what: ["hooks/a.sh", "hooks/b.sh"] });
     expect(more.recheckAt).toBe(begin + 2000);
     await on.clock.advance(500);
     const half = await on.read(more);
@@ -117,7 +117,10 @@ describe("a further read of the directories", () => {
     await on.put("m/y/README.md");
     const first = await on.read();
     await on.remove("m/x");
-    expect((await on.read(first)).modules[0]?.missing).toEqual({ since: on.clock.now(), what: ["."] });
+    expect((await on.read(first)).modules[0]?.unconfirmedMissing).toEqual({
+      since: on.clock.now(),
+      what: ["."],
+    });
   });
 
   it("takes a module from its other directory as that has it", async () => {
@@ -130,7 +133,7 @@ describe("a further read of the directories", () => {
     await on.remove("m/x");
     const [x] = (await on.read(first, { dirs })).modules;
     expect(x).toMatchObject({ dir: on.at("n/x"), hookFiles: [] });
-    expect(x?.missing).toBeUndefined();
+    expect(x?.unconfirmedMissing).toBeUndefined();
   });
 
   it("keeps the last good content of a module that cannot be listed any more", async () => {
@@ -146,7 +149,7 @@ describe("a further read of the directories", () => {
     // What it had was remembered all the while.
     await on.remove("m/x/values.yaml");
     const broken = await on.read(third);
-    expect(broken.modules[0]?.missing?.what).toEqual(["values.yaml"]);
+    expect(broken.modules[0]?.unconfirmedMissing?.what).toEqual(["values.yaml"]);
   });
 
   it("remembers the files of a module while it cannot be listed", async () => {
@@ -157,7 +160,7 @@ describe("a further read of the directories", () => {
     const broken = await on.read(first);
     await on.remove("m/x/enabled");
     await on.remove("m/x/values.yaml");
-    expect((await on.read(broken)).modules[0]?.missing?.what).toEqual(["values.yaml"]);
+    expect((await on.read(broken)).modules[0]?.unconfirmedMissing?.what).toEqual(["values.yaml"]);
   });
 
   it("reads a module on that could not be listed at first", async () => {

@@ -243,18 +243,18 @@ describe("reload", () => {
       expect(missed.modules[0]).toMatchObject({
         name: "x",
         chart: "synthetic",
-        missing: { since: clock.now() },
+        unconfirmedMissing: { since: clock.now() },
       });
       expect(missed.modules[0]?.hookFiles).toHaveLength(1);
       expect(missed.recheckAt).toBe(clock.now() + 2000);
       await clock.advance(1000);
       const early = await read({ previous: missed });
-      expect(early.modules[0]?.missing).toBeDefined();
+      expect(early.modules[0]?.unconfirmedMissing).toBeDefined();
       await clock.advance(1000);
       const late = await read({ previous: early });
       expect(late.recheckAt).toBeUndefined();
       expect(late.modules).not.toEqual(first.modules);
-      expect(late.modules.every((module) => module.missing === undefined)).toBe(true);
+      expect(late.modules.every((module) => module.unconfirmedMissing === undefined)).toBe(true);
     },
   );
 
@@ -266,10 +266,10 @@ describe("reload", () => {
     const missed = await read({ previous: first });
     await rename(join(root, "away"), join(root, "m/x"));
     const back = await read({ previous: missed });
-    expect(back.modules[0]?.missing).toBeUndefined();
+    expect(back.modules[0]?.unconfirmedMissing).toBeUndefined();
     await rename(join(root, "m/x"), join(root, "away"));
     await clock.advance(5000);
-    expect((await read({ previous: back })).modules[0]?.missing?.since).toBe(clock.now());
+    expect((await read({ previous: back })).modules[0]?.unconfirmedMissing?.since).toBe(clock.now());
   });
 
   test("a renamed directory moves its module at once", async () => {

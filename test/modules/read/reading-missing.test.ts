@@ -9,9 +9,9 @@ const missedSince = (since: number) => ({ since, what: ["."] });
 
 it.each([
   ["present", { dir: "/nowhere" }, false],
-  ["missed a moment ago", { dir: "/nowhere", missing: missedSince(9000) }, false],
-  ["missed for two seconds", { dir: "/nowhere", missing: missedSince(8000) }, true],
-  ["missed for two seconds, and back", { dir: "/", missing: missedSince(8000) }, false],
+  ["missed a moment ago", { dir: "/nowhere", unconfirmedMissing: missedSince(9000) }, false],
+  ["missed for two seconds", { dir: "/nowhere", unconfirmedMissing: missedSince(8000) }, true],
+  ["missed for two seconds, and back", { dir: "/", unconfirmedMissing: missedSince(8000) }, false],
 ])("whether a directory that is %s is surely missing", (_, module, expected) => {
   expect(isConfirmedMissing(module, new ManualClock(10_000))).toBe(expected);
 });

@@ -59,18 +59,21 @@ test("broken files leave the last good content and are named; what is missing wa
   await on.remove("m/a/templates");
   await on.put("m/a/values.yaml", "a: {x: 3}\n");
   const partial = await again(on, broken);
-  expect(partial.modules[0]).toMatchObject({ chart: "synthetic", missing: { what: ["templates"] } });
+  expect(partial.modules[0]).toMatchObject({
+    chart: "synthetic",
+    unconfirmedMissing: { what: ["templates"] },
+  });
   expect(partial.recheckAt).toBe(on.clock.now() + 2000);
   await on.put("m/a/templates/map.yaml");
   const back = await again(on, partial);
   expect(back.modules[0]).toMatchObject({ chart: "synthetic", own: { section: { x: 3 } } });
-  expect([back.modules[0]?.missing, back.recheckAt]).toEqual([undefined, undefined]);
+  expect([back.modules[0]?.unconfirmedMissing, back.recheckAt]).toEqual([undefined, undefined]);
   await on.remove("m/a");
   const missing = await again(on, back);
-  expect(missing.modules[0]?.missing).toMatchObject({ what: ["."] });
+  expect(missing.modules[0]?.unconfirmedMissing).toMatchObject({ what: ["."] });
   await on.clock.advance(2000);
   // The next converge confirms it, and removes nothing before.
-  expect((await again(on, missing)).modules[0]?.missing).toBeDefined();
+  expect((await again(on, missing)).modules[0]?.unconfirmedMissing).toBeDefined();
   expect((await on.read(missing)).modules).toEqual([]);
 });
 

@@ -19,10 +19,10 @@ it.each<readonly [Cause | undefined, string, string]>([
     "AfterAll-Hooks-Change-GlobalValues",
     "AfterAll-Hooks-Change-GlobalValues",
   ],
-  [{ kind: "absent", object: "ns/Service/x" }, "AbsentHelmResourcesDetected", "AbsentHelmResourcesDetected"],
+  [{ kind: "missing", object: "ns/Service/x" }, "AbsentHelmResourcesDetected", "AbsentHelmResourcesDetected"],
   [{ kind: "release", status: "gone" }, "HelmReleaseUnexpectedStatus", "HelmReleaseUnexpectedStatus"],
   [{ kind: "requested" }, "Requested", "Requested"],
-  [{ kind: "second-look" }, "SecondLook", "SecondLook"],
+  [{ kind: "second-check" }, "SecondLook", "SecondLook"],
   [{ kind: "hook", by: "onStartup" }, "Other", "Other"],
   [undefined, "Other", "Other"],
 ])("%j", (cause, ofModule, ofConverge) => {

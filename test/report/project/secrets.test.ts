@@ -22,7 +22,7 @@ it("none of 200 secret-like values reaches a status", () => {
   );
   const [a = "", b = "", c = ""] = messages;
   const view = moduleView("m", {
-    lastRun: finished({ result: "Failed", message: a, trigger: { kind: "absent", object: b } }),
+    lastRun: finished({ result: "Failed", message: a, cause: { kind: "missing", object: b } }),
     retry: { reason: "HookFailed", message: b, failures: 1, since: 0 },
     enabledReason: c,
     values: (): Json => values,

@@ -21,7 +21,7 @@ import { describeHookError } from "../hooks/execute-hook.ts";
 import { lifecycleHooks } from "../module/module-run.ts";
 import { reloadGlobalHooks } from "../files/load.ts";
 import { loadTree, rereadTree } from "../files/read-modules.ts";
-import { activateHooks, serveWebhooks } from "../hooks/sources.ts";
+import { activateHooks, serveWebhooks } from "../hooks/activate-hooks.ts";
 
 /**
  * Start-up. The first call serves the webhooks of global hooks and returns the global onStartup hooks; the second, after these, starts the schedules and watches of

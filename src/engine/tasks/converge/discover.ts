@@ -31,7 +31,7 @@ import {
   type ValuesView,
   getHelmSkipReason,
 } from "../../../values/index.ts";
-import { deactivate } from "../hooks/sources.ts";
+import { deactivate } from "../hooks/activate-hooks.ts";
 import type { Ports } from "../ports.ts";
 import { SWITCHED_OFF, lifecycleHooks } from "../module/module-run.ts";
 import { interruptRuns, factsOf, loadIfNeeded, reportProblem } from "../files/load.ts";
@@ -197,7 +197,7 @@ function stopDisabledModules(ports: Ports): void {
   for (const record of ports.state.records()) {
     if (record.enabled) continue;
     disabledModules.add(record.module.name);
-    for (const hook of record.hooks) ports.sources.disable(hook);
+    for (const hook of record.hooks) ports.triggers.disable(hook);
   }
   ports.queues.remove((task) => task.kind !== "delete-module" && disabledModules.has(moduleOf(task) ?? ""));
   void interruptRuns(ports, disabledModules, SWITCHED_OFF);
@@ -336,16 +336,18 @@ export async function isRemovalStillDue(ports: Ports, name: string, signal: Abor
 
 /** The facts of files on which removals depend, as one text that can be compared. `own` and `common` are values.yaml of the module and of all modules. */
 function removalInputs({ modules, purgeBlockers }: Tree): string {
-  const facts = modules.map(({ name, own, common, enabledScript, problem, missing, requires, origin }) => [
-    name,
-    own.enabled ?? null,
-    common.enabled ?? null,
-    enabledScript ?? null,
-    problem?.message ?? null,
-    missing === undefined,
-    Object.keys(requires?.modules ?? {}),
-    origin?.removed ?? false,
-  ]);
+  const facts = modules.map(
+    ({ name, own, common, enabledScript, problem, unconfirmedMissing, requires, origin }) => [
+      name,
+      own.enabled ?? null,
+      common.enabled ?? null,
+      enabledScript ?? null,
+      problem?.message ?? null,
+      unconfirmedMissing === undefined,
+      Object.keys(requires?.modules ?? {}),
+      origin?.removed ?? false,
+    ],
+  );
   return canonicalJson([facts, [...purgeBlockers]]);
 }
 

@@ -9,7 +9,7 @@ import { collectModuleFacts, mustLoadModule, type ModuleFacts } from "../../plan
 import type { Enablement } from "../../state/index.ts";
 import { compileSchemas, explainInvalidValues } from "../../../values/index.ts";
 import { isHookCurrent } from "../hooks/execute-hook.ts";
-import { deactivate } from "../hooks/sources.ts";
+import { deactivate } from "../hooks/activate-hooks.ts";
 import type { Ports } from "../ports.ts";
 import { findDuplicateWebhooks } from "../reviews/hook-webhooks.ts";
 import { findTooManyBindings } from "./binding-limits.ts";

@@ -9,7 +9,7 @@ import { reportTree } from "../../../modules/index.ts";
 import { hasGlobalConfigChanged, mustLoadModule } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
 import type { ModuleRecord, TreeRead } from "../../state/index.ts";
-import { deactivate } from "../hooks/sources.ts";
+import { deactivate } from "../hooks/activate-hooks.ts";
 import type { Ports } from "../ports.ts";
 import { applyLoadResult, configureModule, factsOf, interruptRuns } from "./load.ts";
 
@@ -164,7 +164,7 @@ function affectsOnlyModule({ state }: Ports, module: Module): boolean {
   if (before.own.enabled !== module.own.enabled || before.order !== module.order) return false;
   // Discovery decides whether the release may move.
   if (before.namespace !== module.namespace) return false;
-  if (module.missing !== undefined) return false;
+  if (module.unconfirmedMissing !== undefined) return false;
   // A converge applies CRDs, before the first run.
   return module.crdFiles.length === 0 || module === before;
 }

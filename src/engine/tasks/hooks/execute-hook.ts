@@ -48,7 +48,7 @@ export interface HookRunRequest {
   readonly signal: AbortSignal;
 }
 
-/** A hook run failed. None of its output took effect, except what the message names. */
+/** A hook run failed. The steps of `applyEffects` before the failed one stay in effect: for example, objects and metrics if the ConfigMap cannot be written. */
 export class HookFailure extends Error {
   readonly hook: string;
 

@@ -11,7 +11,7 @@ import type { RetryReason } from "../../state/index.ts";
 import { oneLine, orAborted } from "../../../base/index.ts";
 import type { Ports } from "../ports.ts";
 import { HookFailure } from "../hooks/execute-hook.ts";
-import { deactivate, openSnapshotWatches } from "../hooks/sources.ts";
+import { deactivate, openSnapshotWatches } from "../hooks/activate-hooks.ts";
 import { isRemovalStillDue, ScriptFailure } from "../converge/discover.ts";
 import { lifecycleHooks, ModuleRun } from "./module-run.ts";
 
@@ -34,7 +34,7 @@ export async function deleteModule(
   }
   const blockedBecause = explainRemovalBlocker(ports.state.view);
   if (blockedBecause !== undefined) return blockRemoval(ports, task.module, blockedBecause);
-  const run = new ModuleRun(ports, { record, activity: "deleting", trigger: { kind: "disabled" } }, context);
+  const run = new ModuleRun(ports, { record, activity: "deleting", cause: { kind: "disabled" } }, context);
   try {
     if (!(await isRemovalStillDue(ports, task.module, context.signal))) return endSuperseded(run);
     await runDeleteSteps(run);

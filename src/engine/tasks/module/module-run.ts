@@ -15,15 +15,15 @@ import type { ModuleActivity, ModuleEvents, ModuleRecord, RetryReason } from "..
 import { configureModule, factsOf, recordLoadResult } from "../files/load.ts";
 import { scheduleRecheck } from "../files/read-modules.ts";
 import { executeHook, describeHookError } from "../hooks/execute-hook.ts";
-import { deactivate } from "../hooks/sources.ts";
+import { deactivate } from "../hooks/activate-hooks.ts";
 import type { Ports } from "../ports.ts";
 
 export const SWITCHED_OFF = "the module was disabled";
 
-interface RunStart {
+interface ModuleRunOptions {
   readonly record: ModuleRecord;
   readonly activity: ModuleActivity;
-  readonly trigger: Cause;
+  readonly cause: Cause;
 }
 
 /** A run of a module in progress, or its removal. Each method records what has happened in the record of the module, which the status displays. */
@@ -47,7 +47,7 @@ export class ModuleRun {
    * Records the begin of the run with its inputs. A user requests a run by a new token in an annotation: `isRequested` makes helm try inputs again that
    * were refused before, unless the request is one to roll back.
    */
-  constructor(ports: Ports, { record, activity, trigger }: RunStart, context: RunContext) {
+  constructor(ports: Ports, { record, activity, cause }: ModuleRunOptions, context: RunContext) {
     this.name = record.module.name;
     this.ports = ports;
     this.context = context;
@@ -56,13 +56,13 @@ export class ModuleRun {
     this.#startedAt = ports.clock.now();
     this.#startedMonotonic = ports.clock.monotonic();
     // Shows at the end whether hooks have changed files, which would cause another run.
-    this.#filesDigest = trigger.kind === "files" ? ports.contentOf([record.module]) : undefined;
+    this.#filesDigest = cause.kind === "files" ? ports.contentOf([record.module]) : undefined;
     const { requestedToken: token, run: before } = record;
     // A retry or a later run of the same request does only what the inputs require.
     const isNewToken = token !== undefined && token !== (before.attempted?.token ?? before.handled.token);
     this.isRequested = isNewToken && record.rollbackRequest === undefined;
     const attempts = context.failures + 1;
-    this.#record("runStarted", { activity, trigger, startedAt: this.#startedAt, attempts });
+    this.#record("runStarted", { activity, cause, startedAt: this.#startedAt, attempts });
   }
 
   /** The record of the module at this moment; of a module whose directory was deleted, the last one. */
@@ -216,7 +216,7 @@ function assertUsable(ports: Ports, name: string): void {
   const record = ports.state.module(name);
   if (record === undefined) return;
   const { module, loadProblem } = record;
-  const missingFiles = module.missing?.what.join(", ");
+  const missingFiles = module.unconfirmedMissing?.what.join(", ");
   if (missingFiles !== undefined)
     throw new FilesUnusable(`files are missing: ${missingFiles}; they are checked again soon`);
   const problem = module.problem ?? loadProblem ?? findRunProblem(factsOf(ports, module));

@@ -1,6 +1,6 @@
 /**
- * The run of one module, step by step (docs/reference/lifecycle.md, "Startup and converge"). Some errors end a run in a special way:
- * FilesUnusable (files of the module are wrong), Unstable (its hooks cause another run each time), IncompleteValues (a required value is missing).
+ * The run of one module, step by step (docs/reference/lifecycle.md, "Startup and converge"). Some errors
+ * end a run in a special way (`failRun`), and others are retried with a reason of their own (`toRetryReason`).
  */
 
 import { provesBroken } from "../../../kube/health/index.ts";
@@ -30,7 +30,7 @@ import { ensureCrdsOfModule } from "./repair-module.ts";
 import { ModuleRun, isEnabled } from "./module-run.ts";
 import { FilesUnusable, applyWrittenFiles, applyWrittenFilesAndHooks } from "./module-run.ts";
 import { HookFailure, describeHookError } from "../hooks/execute-hook.ts";
-import { activateHooks, serveWebhooks } from "../hooks/sources.ts";
+import { activateHooks, serveWebhooks } from "../hooks/activate-hooks.ts";
 import { reportProblem } from "../files/load.ts";
 
 /** Ends a run before helm: values are missing that a hook may still fill in. */
@@ -64,8 +64,8 @@ export async function runModule(
     return { kind: "done" };
   }
   if (deferIfBlocked(ports, view)) return { kind: "done" };
-  const activity = task.cause.kind === "absent" ? "healing" : "running";
-  const run = new ModuleRun(ports, { record, activity, trigger: task.cause }, context);
+  const activity = task.cause.kind === "missing" ? "healing" : "running";
+  const run = new ModuleRun(ports, { record, activity, cause: task.cause }, context);
   try {
     endRun(run, task, await runSteps(run));
     return { kind: "done" };

@@ -7,7 +7,7 @@ import {
   listBindings,
   isReviewBinding,
   openWhilePermitted,
-  type TriggerSource,
+  type Triggers,
 } from "../../../hooks/bindings/index.ts";
 import type { AccountLimits } from "../../../hooks/index.ts";
 import {
@@ -62,7 +62,7 @@ interface WebhookHook {
 }
 
 /** The webhooks of active hooks. Nothing is loaded before a hook has one. */
-export class HookWebhooks implements Pick<TriggerSource, "enable" | "disable"> {
+export class HookWebhooks implements Pick<Triggers, "enable" | "disable"> {
   readonly #options: HookWebhooksOptions;
   readonly #hooks = new Map<string, WebhookHook>();
   /** Functions that remove the routes of a hook, or of the conversion of a CRD, by owner. */

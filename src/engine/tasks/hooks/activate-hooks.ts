@@ -32,7 +32,7 @@ import {
  * module, or all global. Schedules of global hooks start first: a failed Synchronization must not block them.
  */
 export async function activateHooks(ports: Ports, hooks: readonly Hook[], run: SyncRun): Promise<void> {
-  const startSchedules = (): void => hooks.forEach((hook) => ports.sources.enable(hook));
+  const startSchedules = (): void => hooks.forEach((hook) => ports.triggers.enable(hook));
   const areGlobalHooks = hooks[0]?.module === undefined;
   if (areGlobalHooks) startSchedules();
   await synchronize(ports, hooks, run);
@@ -73,7 +73,7 @@ export async function openSnapshotWatches(ports: Ports, hooks: readonly Hook[]):
 /** Stops watches and schedules of hooks, and removes their queued tasks. `activateHooks` starts them again. */
 export function deactivate(ports: Ports, hooks: readonly Hook[]): void {
   for (const hook of hooks) {
-    ports.sources.disable(hook);
+    ports.triggers.disable(hook);
     ports.watches.disable(hook);
     ports.queues.remove((task) => task.kind === "hook" && task.hook.id === hook.id);
     forgetSynchronized(ports, hook);
