@@ -72,8 +72,10 @@ export class WatchedReleases {
         each.close();
     });
     options.releases.store.onChange((module) => this.recordRelease(module));
-    options.state.onChange(({ boot }) => {
+    options.state.onChange(({ boot, modules }) => {
       if (boot === "running") this.#watchWaitingReleases();
+      // A module whose directory returns has a new record, for which the findings must be recorded again.
+      for (const module of this.#watchedReleases.keys()) if (!modules.has(module)) this.#stopWatching(module);
     });
   }
 
@@ -147,7 +149,7 @@ export class WatchedReleases {
     });
   }
 
-  /** Ends the watch of a module's objects, and forgets the findings: the module has no release any more, or is disabled. */
+  /** Ends the watch of a module's objects, and forgets the findings: the module has no release any more, is disabled, or is missing. */
   #stopWatching(module: string): void {
     const watchedRelease = this.#watchedReleases.get(module);
     if (watchedRelease === undefined) return;

@@ -92,14 +92,14 @@ async function lab(status = "deployed") {
   });
   const listed = async (names: readonly string[]): Promise<void> => {
     await settle();
-    const [consumer] = consumers;
+    const consumer = consumers.at(-1);
     for (const name of names) void consumer?.onListed(objectOf(name));
     void consumer?.onSynced("1");
     await settle();
   };
   const deleted = async (name: string): Promise<void> => {
     there.delete(name);
-    void consumers[0]?.onDeleted(objectOf(name), true);
+    void consumers.at(-1)?.onDeleted(objectOf(name), true);
     await settle();
   };
   return {
@@ -166,6 +166,25 @@ test("a module that is off has neither health nor missing objects, and nothing o
   await check();
   expect(state.module("one")).toMatchObject({ health: undefined, deferredObjects: [] });
   expect(followed.getObjectNames("one")).toBeUndefined();
+});
+
+test("a module whose directory returns has health and missing objects again", async () => {
+  const { clock, check, listed, state, followed, deleted } = await lab();
+  const { tree } = state;
+  await check();
+  await listed(["a", "b"]);
+  await clock.advance(2000);
+  state.recordTree({ ...tree, modules: [] });
+  await settle();
+  expect(followed.getObjectNames("one")).toBeUndefined();
+  state.recordTree(tree);
+  state.recordModule("one", "enablementDecided", { enabled: true, by: "configmap" });
+  await check();
+  await listed(["a", "b"]);
+  await clock.advance(2000);
+  expect(state.module("one")?.health?.status).toBe("True");
+  await deleted("a");
+  expect(state.module("one")?.missingObjects).toEqual(["home/ConfigMap/a"]);
 });
 
 test("a check of addon.yaml judges its kind, in a watch of whole objects", async () => {
