@@ -15,7 +15,7 @@ export { explainInvalidName, splitEntryName } from "./read/scan-dir.ts";
 export { warningToProblem, collectProblems, reportTree } from "./tree-problems.ts";
 export { resolveDirectories } from "./directories.ts";
 export { findHookFiles } from "./read/listing.ts";
-export { readTree } from "./read/read-tree.ts";
+export { readTree, TreeReader } from "./read/read-tree.ts";
 export {
   CONTENT_LIMITS,
   digestContent,
@@ -25,7 +25,6 @@ export {
   type ContentDigests,
   type ContentLimits,
 } from "./read/content.ts";
-export { TreeReader } from "./tree-reader.ts";
 export { isConfirmedMissing, type RegistryModules } from "./read/reading.ts";
 export { encodingProblem, refuseLinksOutside, stat } from "./read/files.ts";
 export { Fingerprint } from "./read/fingerprint.ts";

@@ -40,6 +40,7 @@ import {
   keepUntilConfirmedMissing,
   refreshModule,
   rememberModule,
+  rereadModule,
 } from "./refresh-module.ts";
 import { byOrder, findFlagCollision, scanDir, type ModuleDirectory, type DirScan } from "./scan-dir.ts";
 
@@ -48,6 +49,37 @@ const MODULES_PER_SLICE = 64;
 
 /** Most reads of directories that keep changing; then the previous read stays in force. */
 const MAX_TRIES = 10;
+
+/** What stays the same for all reads of an operator. */
+type FixedOptions = Omit<ReadTreeOptions, "previous" | "namesToRead" | "onlyDir">;
+
+/** Reads the directories that the settings of an operator name: all of them, or one module again. */
+export class TreeReader {
+  readonly #options: FixedOptions;
+
+  constructor(options: FixedOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Reads all directories, or with `names` files of these modules only. Broken files keep the version of `previous`, the tree
+   * that was read before (undefined at a start), and missing ones stay until the deletion is confirmed.
+   */
+  readTree(previous?: Tree, names?: ReadonlySet<string>): Promise<Tree> {
+    return readTree({ ...this.#options, previous, namesToRead: names });
+  }
+
+  /** Reads one module again; returns `previous` itself if nothing of the module has changed. */
+  rereadModule(previous: Tree, name: string): Promise<Tree> {
+    return rereadModule(this.#options, previous, name);
+  }
+
+  /** Reads a modules directory that the settings do not name, such as a candidate from a registry. */
+  readModulesDir(modulesDir: string): Promise<Tree> {
+    const onlyModules = { globalHooksDir: undefined, registryModules: undefined };
+    return readTree({ ...this.#options, ...onlyModules, modulesDirs: [modulesDir] });
+  }
+}
 
 /**
  * Reads the modules directories and the global hooks directory, and repeats the read if they changed meanwhile. Opens
