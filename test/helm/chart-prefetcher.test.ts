@@ -38,9 +38,24 @@ const NO_ANSWER: readonly (readonly [string, Error])[] = [
   ["the credentials have expired", helmFailed("query: failed to query with labels: Unauthorized")],
   ["etcd is away", helmFailed("etcdserver: request timed out")],
   ["a connection is cut", helmFailed("Post https://x/apis: EOF")],
+  ["a name server fails", helmFailed("lookup api on 10.0.0.10:53: server misbehaving")],
+  ["a packet is lost", helmFailed("read tcp 10.0.0.2:4->10.0.0.1:443: read: connection timed out")],
+  ["500", helmFailed('an error on the server ("x") has prevented the request from succeeding')],
+  ["a plugin of the API server fails", helmFailed("Internal error occurred: quota evaluation timed out")],
+  [
+    "504",
+    helmFailed(
+      "the server was unable to return a response in the time allotted, but may still be processing the request",
+    ),
+  ],
+  [
+    "a time limit of the API server",
+    helmFailed("Timeout: request did not complete within requested timeout"),
+  ],
   ["503", answered(503)],
   ["429", answered(429)],
   ["no connection", new ConnectionError("ECONNREFUSED", "cut")],
+  ["a question has no answer", new Error("cannot determine the owner", { cause: answered(503) })],
 ];
 const EVIDENCE: readonly (readonly [string, Error])[] = [
   ["an object is refused", helmFailed('Deployment.apps "web" is invalid: spec.selector: field is immutable')],
@@ -52,6 +67,7 @@ const EVIDENCE: readonly (readonly [string, Error])[] = [
   ],
   ["a template fails", helmFailed("execution error at (web/templates/x.yaml:1:3): host is required")],
   ["a right is missing", answered(403)],
+  ["a question is refused", new Error("cannot determine the owner", { cause: answered(403) })],
   ["another error", new Error("x")],
 ];
 

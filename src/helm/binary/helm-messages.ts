@@ -26,7 +26,7 @@ export const HELM_MESSAGES = {
     /\bis immutable\b|may not change once set|cannot change roleRef|: Forbidden: updates to \w+ (?:spec for fields other than|are forbidden)/,
   /** The API server, or a webhook of another owner, does not answer, in the words of Go and of Kubernetes. */
   noAnswer:
-    /connection refused|connection reset by peer|broken pipe|no such host|network is unreachable|no route to host|i\/o timeout|TLS handshake timeout|http2: (?:client|server|Transport)|unexpected EOF|: EOF$|currently unable to handle the request|not return a response in the time allotted|failed calling webhook|etcdserver: |leader changed|too many requests|\bUnauthorized$|the server has asked for the client to provide credentials|unable to retrieve the complete list of server APIs/im,
+    /connection refused|connection reset by peer|connection timed out|broken pipe|no such host|server misbehaving|network is unreachable|no route to host|i\/o timeout|TLS handshake timeout|http2: (?:client|server|Transport)|unexpected EOF|: EOF$|currently unable to handle the request|unable to return a response in the time allotted|did not complete within|could not be completed at this time|Internal error occurred: |has prevented the request from succeeding|failed calling webhook|etcdserver: |leader changed|too many requests|\bUnauthorized$|the server has asked for the client to provide credentials|unable to retrieve the complete list of server APIs/im,
 } as const;
 
 /**
@@ -84,11 +84,14 @@ export function isChartFault(error: unknown): boolean {
 /** Answers of the API server that say only that it cannot answer now. */
 const NO_ANSWER_STATUSES = [401, 429];
 
-/** Whether a failure says nothing about the chart and its values, because an answer was missing. */
+/**
+ * Whether a failure says nothing about the chart and its values, because an answer was missing: to helm, to the operator, or to a question that
+ * the failure names, such as who owns an object.
+ */
 export function isMissingAnswer(error: unknown): boolean {
   if (error instanceof HelmError) return helmSays(error, "noAnswer");
   if (error instanceof ApiError) return error.status >= 500 || NO_ANSWER_STATUSES.includes(error.status);
-  return error instanceof ConnectionError;
+  return error instanceof ConnectionError || (error instanceof Error && isMissingAnswer(error.cause));
 }
 
 const TRAILING_ADVICE = "\nUse --debug flag to render out invalid YAML";

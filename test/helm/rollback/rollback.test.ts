@@ -11,9 +11,17 @@ import {
   findRejectionOfFailed,
   resetCopiedLabels,
 } from "../../../src/helm/rollback/revision-labels.ts";
-import { markInstalledRevisionGood, findRollbackTarget } from "../../../src/helm/rollback/rollback.ts";
+import {
+  countFailure,
+  findRollbackTarget,
+  markInstalledRevisionGood,
+} from "../../../src/helm/rollback/rollback.ts";
 import { silentLogger } from "../../../src/base/index.ts";
+import { forgetGoneKinds } from "../../../src/helm/objects/gone-kinds.ts";
+import { readLiveObject } from "../../../src/helm/objects/live-objects.ts";
+import { requireAdoptableRelease } from "../../../src/helm/release/adoption.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
+import { ConnectionError } from "../../../src/kube/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 
 // docs/reference/lifecycle.md, "Rollback".
@@ -222,5 +230,36 @@ describe("what is in force as the next upgrade begins", () => {
     ["in an outage", { status: "False", message: "", isOutage: true }, []],
   ])("%s", async (_, unhealthy, revisions) => {
     expect(await marked(unhealthy)).toEqual(revisions);
+  });
+});
+
+describe("a question without an answer, after helm has failed", () => {
+  const noAnswer = (): Promise<never> => Promise.reject(new ConnectionError("ECONNREFUSED", "cut"));
+  const ref = { apiVersion: "v1", kind: "ConfigMap", namespace: "ops", name: "web" };
+  const failed = { ...rev("3 failed", "X"), labels: {} };
+  const store = {
+    revisions: () => [failed, good],
+    readSummary: () => Promise.resolve({ objects: [ref], hooks: [] }),
+    setLabels: (): never => {
+      throw new Error("it was counted");
+    },
+  };
+  const discovery = { invalidate: () => {}, resolve: noAnswer };
+  const tools = { store, discovery, managedBy: "us", adopt: "all" } as unknown as Reconciliation["tools"];
+  const { signal } = new AbortController();
+
+  test.each<[string, () => Promise<unknown>]>([
+    ["who owns an object", () => readLiveObject(tools, ref, signal)],
+    ["which kinds are served", () => forgetGoneKinds(tools, { release: "m", revisions: [failed], signal })],
+    [
+      "who made the release",
+      () => requireAdoptableRelease({ ...tools, store: { readSummary: noAnswer } as never }, failed),
+    ],
+  ])("is no failure of the revision: %s", async (_, ask) => {
+    const failure: unknown = await ask().catch((error: unknown) => error);
+    expect(String(failure)).toContain("cannot determine");
+    const policy = { retries: 1, userInputsDigest: "X", contentDigest: "X" };
+    const reconciliation = { tools, request: { module: { name: "m" }, signal }, policy, release: good };
+    await expect(countFailure(reconciliation as Reconciliation, failure)).rejects.toBe(failure);
   });
 });
