@@ -45,6 +45,33 @@ describe("an edit of the ConfigMap while a module fails", () => {
   });
 });
 
+describe("edits of the ConfigMap while a module runs", () => {
+  it.each([
+    ["at once, in the order of modules", [{ three: "{ x: 1 }", two: "{ x: 1 }" }], ["two", "three"]],
+    [
+      "one after another, in the order of the edits",
+      [{ three: "{ x: 1 }" }, { two: "{ x: 1 }" }],
+      ["three", "two"],
+    ],
+  ])("run the edited modules %s", async (_, edits, expected) => {
+    const names = ["one", "two", "three"];
+    const lab = new EngineLab({
+      modules: names.map((name, order) => ({ name, order, enabled: true })),
+    });
+    await lab.start();
+    lab.helmTakes = 1000;
+    lab.edit({ one: "{ x: 1 }" });
+    await lab.run(10);
+    lab.log.length = 0;
+    for (const edit of edits) {
+      lab.edit(edit);
+      await lab.run(10);
+    }
+    await lab.run(5000);
+    expect(lab.log.filter((line) => line.startsWith("helm"))).toEqual(expected.map((name) => `helm ${name}`));
+  });
+});
+
 describe("a request for a converge while one is delayed by a failing module", () => {
   it("starts it anew, with the directories as they are now", async () => {
     const bad = { name: "h", lifecycle: { beforeHelm: 1 }, act: () => ({ fail: "never" }) };

@@ -6,7 +6,7 @@
 
 import { MAIN_QUEUE, moduleOf, runModuleKey } from "../../base/model/index.ts";
 import type { Cause, Span, Task } from "../../base/model/index.ts";
-import { LONG_RUN_MS, type Queues } from "../queue/index.ts";
+import { LONG_RUN_MS, type QueuePosition, type Queues } from "../queue/index.ts";
 import { hasFailedScript, type ModuleView, type State, type View } from "../state/index.ts";
 import {
   activeModules,
@@ -25,7 +25,7 @@ const CONVERGE_KEY = "converge";
 interface DueTask {
   readonly queue: string;
   readonly task: Task;
-  readonly position: "front" | "back";
+  readonly position: QueuePosition;
 }
 
 /** The result of planning: tasks that are due, and whether the current converge or current runs are stale. */
@@ -43,7 +43,7 @@ const BOOT_TASK: DueTask = { queue: MAIN_QUEUE, task: { kind: "boot", key: "boot
 const READ_MODULES_TASK: DueTask = {
   queue: MAIN_QUEUE,
   task: { kind: "read-modules", key: "read-modules" },
-  position: "front",
+  position: "first",
 };
 
 const EMPTY_PLAN: Plan = { dueTasks: [], restartCause: undefined, outdatedModules: [] };
@@ -51,7 +51,8 @@ const EMPTY_PLAN: Plan = { dueTasks: [], restartCause: undefined, outdatedModule
 /**
  * Decides from one view which tasks are due; pure. Tasks have keys, so planning twice adds nothing. Each rule compares the
  * current state with what the last run or converge used. `stalledQueues` are the queues whose head has failed or takes too long.
- * The position `front` of a task means before everything that waits in its queue. The titles in `test/engine/plan` list the cases.
+ * Runs with the position `front` start in the order in which they became due. A converge and the reading of files, which may make them
+ * unnecessary, are `first`. The titles in `test/engine/plan` list the cases.
  */
 export function planTasks(view: View, stalledQueues: ReadonlySet<string> = new Set()): Plan {
   // The start waits until the ConfigMap exists and Secrets with values are read. Content that was read stays in force even if the ConfigMap is deleted.
@@ -215,7 +216,7 @@ export function isRunOutdated({
 /** The converge task in queue `main`. */
 function buildConvergeTask(cause: Cause): DueTask {
   const task: Task = { kind: "converge", key: CONVERGE_KEY, cause };
-  return { queue: MAIN_QUEUE, task, position: choosePosition(cause) };
+  return { queue: MAIN_QUEUE, task, position: choosePosition(cause) === "front" ? "first" : "back" };
 }
 
 /** The task of a module run. In the module's own queue it needs a slot, because the number of parallel runs is limited; an urgent one if a user causes the run. */
@@ -270,19 +271,11 @@ export class Engine {
     const planned = planTasks(view, this.#queues.stalled);
     if (planned.restartCause !== undefined) return this.#restart(planned.restartCause, origin);
     const { dueTasks } = planned;
-    const tasks = dueTasks.map((due) => ({ ...due, task: withOrigin(due.task, origin) }));
-    const offered = tasks.filter((due) => !this.#replaceWaiting(due, dueTasks));
-    const atFront = Map.groupBy(
-      offered.filter(({ position }) => position === "front"),
-      ({ queue }) => queue,
+    // The first task of an idle queue starts at once.
+    const inOrder = dueTasks.toSorted(
+      (a, b) => Number(a.position === "back") - Number(b.position === "back"),
     );
-    // Together: one after another, the last one would come first.
-    for (const [queue, due] of atFront)
-      this.#queues.offerAtFront(
-        queue,
-        due.map(({ task }) => task),
-      );
-    for (const { queue, task, position } of offered) if (position === "back") this.#queues.offer(queue, task);
+    for (const due of inOrder) this.#enqueue({ ...due, task: withOrigin(due.task, origin) }, dueTasks);
     if (planned.outdatedModules.length > 0) this.#restartOutdated();
   }
 
@@ -291,17 +284,16 @@ export class Engine {
   }
 
   /**
-   * Whether the task needs no offer, because it has replaced others. If the task is due at the front, it replaces one with its key that
-   * waits at the back. A converge at the front also replaces the waiting runs in modules' own queues, except those in `dueTasks`.
+   * Adds a task to its queue. If a run is due at the front, it replaces one with its key that waits at the back. A converge that
+   * is due first also replaces the waiting runs in modules' own queues, except those in `dueTasks`. Otherwise, a waiting task with
+   * the same key makes the new one unnecessary.
    */
-  #replaceWaiting({ queue, task, position }: DueTask, dueTasks: readonly DueTask[]): boolean {
-    if (position !== "front") return false;
-    if (this.#isWaitingAtBack(queue, task)) {
-      this.#queues.replace(({ key }) => key === task.key, queue, task);
-      return true;
-    }
-    if (task.key !== CONVERGE_KEY) return false;
-    // A converge at the front stays there: if it were removed and added again, the next task could start before it.
+  #enqueue({ queue, task, position }: DueTask, dueTasks: readonly DueTask[]): void {
+    if (position === "front" && this.#isWaitingAtBack(queue, task))
+      return this.#queues.replace(({ key }) => key === task.key, queue, task, position);
+    if (position !== "first" || task.key !== CONVERGE_KEY)
+      return void this.#queues.offer(queue, task, position);
+    // A converge that is next stays there: if it were removed and added again, the next task could start before it.
     const isNext = this.#queues.isNext(queue, CONVERGE_KEY);
     // A run that may precede the converge keeps its position and its back-off.
     const keptKeys = new Set(dueTasks.map((each) => each.task.key));
@@ -310,7 +302,6 @@ export class Engine {
       return isRunInOwnQueue(each) && !keptKeys.has(each.key);
     };
     this.#queues.replace(isReplaced, queue, task);
-    return true;
   }
 
   /** Whether a run of the same module waits at the back of the queue, because it was added for a less urgent cause. */

@@ -5,7 +5,7 @@
 
 import { WallTimes, sleep } from "../../base/index.ts";
 import { MAIN_QUEUE, type QueueTask } from "../../base/model/index.ts";
-import type { Failure, Outcome, QueueView, QueuesOptions, RunContext } from "./types.ts";
+import type { Failure, Outcome, QueuePosition, QueueView, QueuesOptions, RunContext } from "./types.ts";
 import type { SharedSlots } from "./types.ts";
 import { Worker } from "./worker.ts";
 
@@ -53,13 +53,8 @@ export class Queues<T extends QueueTask> {
   }
 
   /** Adds a task to a queue, which is created on first use. Returns false where the queue has a task with its key. */
-  offer(queue: string, task: T): boolean {
-    return this.#getWorker(queue).offer([task], "back");
-  }
-
-  /** Adds tasks in this order before everything that waits in a queue, except those with a key that a task of the queue has. */
-  offerAtFront(queue: string, tasks: readonly T[]): void {
-    this.#getWorker(queue).offer(tasks, "front");
+  offer(queue: string, task: T, place: QueuePosition = "back"): boolean {
+    return this.#getWorker(queue).offer(task, place);
   }
 
   /** Removes waiting tasks from all queues; running ones stay. */
@@ -68,12 +63,12 @@ export class Queues<T extends QueueTask> {
   }
 
   /**
-   * Removes matching waiting tasks from all queues and puts `task` at the front of `queue`, before any other task may
-   * start there. It is not added while a task with its key remains.
+   * Removes matching waiting tasks from all queues and puts `task` in front in `queue`, before any other task may start
+   * there. It is not added while a task with its key remains.
    */
-  replace(match: (task: T) => boolean, queue: string, task: T): void {
+  replace(match: (task: T) => boolean, queue: string, task: T, place: "front" | "first" = "first"): void {
     const targetWorker = this.#getWorker(queue);
-    targetWorker.replace(match, task);
+    targetWorker.replace(match, task, place);
     for (const worker of this.#workers.values()) if (worker !== targetWorker) worker.remove(match);
   }
 

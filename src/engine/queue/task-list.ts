@@ -26,8 +26,8 @@ export interface QueueItem<T extends QueueTask> {
   running: boolean;
   /** Number of tasks with the same key that were dropped because this one waited already. */
   dropped: number;
-  /** It was put in front while another task ran. */
-  isPrepended: boolean;
+  /** It was put before the tasks that waited, and has not started since. */
+  isInFront: boolean;
   startedAt: number;
   /** The current run has taken `LONG_RUN_MS`. */
   isLong: boolean;
@@ -104,21 +104,35 @@ export class TaskList<T extends QueueTask> {
     if (this.items.length > FLOOD && this.items.length % FLOOD === 0) this.#mergeBatches();
   }
 
-  /** Puts tasks before everything that is not running, in the given order. Drops waiting tasks with the same keys. `from` is the span of their traces. */
-  prepend(tasks: readonly T[], now: number, from?: Span): void {
-    const keys = new Set(tasks.map((task) => task.key));
-    this.remove((task) => task.key !== undefined && keys.has(task.key));
-    const isPrepended = this.head?.running === true;
-    const items = tasks.map((task) => ({ ...createItem(task, now, from), isPrepended }));
-    this.items.splice(isPrepended ? 1 : 0, 0, ...items);
+  /** Puts a task before everything that waits, or (`front`) behind those of them that are in front already. Drops waiting tasks with its key. */
+  putInFront(task: T, place: "front" | "first", now: number): void {
+    this.#removeKeys([task]);
+    const isHeadRunning = this.head?.running === true;
+    const index = place === "front" ? this.#countInFront() : Number(isHeadRunning);
+    this.items.splice(index, 0, { ...createItem(task, now), isInFront: true });
   }
 
-  /** Moves a failed head behind the tasks that were put in front while it ran, so that they do not wait for its back-off. */
+  /** Puts the steps of the head, which does not run, before it in the given order. Drops waiting tasks with the same keys. `from` is the span of their traces. */
+  expandHead(tasks: readonly T[], now: number, from: Span): void {
+    this.#removeKeys(tasks);
+    this.items.unshift(...tasks.map((task) => createItem(task, now, from)));
+  }
+
+  #removeKeys(tasks: readonly T[]): void {
+    const keys = new Set(tasks.map((task) => task.key));
+    this.remove((task) => task.key !== undefined && keys.has(task.key));
+  }
+
+  /** Moves a failed head behind the tasks that are in front, so that they do not wait for its back-off. */
   moveFailedHeadBack(): void {
-    const [head, ...others] = this.items;
-    if (head === undefined) return;
-    const index = others.findIndex((item) => !item.isPrepended);
-    this.items = others.toSpliced(index === -1 ? others.length : index, 0, head);
+    const head = this.items.shift();
+    if (head !== undefined) this.items.splice(this.#countInFront(), 0, head);
+  }
+
+  /** The number of items that run or are in front. */
+  #countInFront(): number {
+    const index = this.items.findIndex(({ running, isInFront }) => !running && !isInFront);
+    return index === -1 ? this.items.length : index;
   }
 
   /**
@@ -216,7 +230,7 @@ function createItem<T extends QueueTask>(
     notBefore: 0,
     running: false,
     dropped: 0,
-    isPrepended: false,
+    isInFront: false,
     startedAt: 0,
     isLong: false,
   };

@@ -22,8 +22,11 @@ export interface Failure<T> {
   readonly message: string;
 }
 
-/** The place of an offered task: behind all others, or before everything that is not running. */
-export type QueuePosition = "back" | "front";
+/**
+ * The place of an added task: behind all others (`back`), before everything that waits (`first`), or the same but behind what was put before the
+ * others earlier (`front`).
+ */
+export type QueuePosition = "back" | "front" | "first";
 
 /**
  * Operations on a queue, as the metrics of the Go operator name them: a task is added in front or at the back, the head is

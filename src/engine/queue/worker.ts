@@ -50,13 +50,12 @@ export class Worker<T extends QueueTask> {
     this.#shared = shared;
   }
 
-  /** Adds tasks to the queue in their order, and starts the head if it may run. Returns false if tasks with the same keys make them unnecessary. */
-  offer(offered: readonly T[], place: QueuePosition): boolean {
-    const tasks = offered.filter((task) => task.key === undefined || !this.#isDuplicate(task.key, task));
-    if (tasks.length === 0) return false;
+  /** Adds a task to the queue, and starts it if it is the head and may run. Returns false if a task with the same key makes it unnecessary. */
+  offer(task: T, place: QueuePosition): boolean {
+    if (task.key !== undefined && this.#isDuplicate(task.key, task)) return false;
     const now = this.#now;
-    if (place === "front") this.#prepend(tasks);
-    else for (const task of tasks) this.#measureAction("AddLast", () => this.taskList.append(task, now));
+    if (place === "back") this.#measureAction("AddLast", () => this.taskList.append(task, now));
+    else this.#putInFront(task, place);
     this.#notifyAndWake();
     return true;
   }
@@ -75,11 +74,11 @@ export class Worker<T extends QueueTask> {
     return isDropped;
   }
 
-  /** Removes matching waiting tasks and puts `task` at the front, before any other may start; not if a task with its key remains. */
-  replace(match: Match<T>, task: T): void {
+  /** Removes matching waiting tasks and puts `task` in front, before any other may start; not if a task with its key remains. */
+  replace(match: Match<T>, task: T, place: "front" | "first"): void {
     this.#measureAction("Filter", () => this.taskList.remove(match));
     const { key } = task;
-    if (key === undefined || !this.taskList.has(key)) this.#prepend([task]);
+    if (key === undefined || !this.taskList.has(key)) this.#putInFront(task, place);
     this.#notifyAndWake();
   }
 
@@ -180,7 +179,7 @@ export class Worker<T extends QueueTask> {
   #startHead(head: QueueItem<T>): void {
     const { clock, limits, sharedSlots } = this.#shared;
     head.running = true;
-    head.isPrepended = false;
+    head.isInFront = false;
     head.startedAt = this.#now;
     this.#abortController = new AbortController();
     const [first] = head.tasks;
@@ -261,7 +260,9 @@ export class Worker<T extends QueueTask> {
         head.failures = 0;
         head.failingSince = undefined;
         head.message = undefined;
-        this.#prepend(outcome.tasks, head.from);
+        this.#measureAction("AddFirst", () =>
+          this.taskList.expandHead(outcome.tasks, this.#endedAt, head.from),
+        );
         return;
       case "retry":
         head.failures += 1;
@@ -276,9 +277,9 @@ export class Worker<T extends QueueTask> {
     return this.#shared.clock.monotonic();
   }
 
-  #prepend(tasks: readonly T[], from?: QueueItem<T>["from"]): void {
+  #putInFront(task: T, place: "front" | "first"): void {
     const now = this.#now;
-    this.#measureAction("AddFirst", () => this.taskList.prepend(tasks, now, from));
+    this.#measureAction("AddFirst", () => this.taskList.putInFront(task, place, now));
   }
 
   #notifyAndWake(): void {

@@ -53,7 +53,7 @@ describe("the plan: tasks and reasons from a view", () => {
         web: { phase: "new" },
         db: { phase: "new" },
       },
-      ["front converge of all modules: start-up"],
+      ["first converge of all modules: start-up"],
     ],
     [
       "00:03 it runs",
@@ -113,7 +113,7 @@ describe("the plan: tasks and reasons from a view", () => {
     [
       "11:00 one edit of flag and section: the converge does both, as the flag may switch the module off",
       { operator: { convergeDigests: { ...START, globalConfig: "c2" } }, web: edited },
-      ["front converge of all modules: ConfigMap changed"],
+      ["first converge of all modules: ConfigMap changed"],
     ],
     [
       "11:00 the same while a module runs in main and another one is retried: the converge waits for neither",
@@ -122,7 +122,7 @@ describe("the plan: tasks and reasons from a view", () => {
         db: { ...running, ...began("v1-s1") },
         web: { ...began("v1-s1"), retry: FAILED },
       },
-      ["front converge of all modules: ConfigMap changed", "outdated db", "outdated web"],
+      ["first converge of all modules: ConfigMap changed", "outdated db", "outdated web"],
     ],
     [
       "11:00 the same while modules run in queues of their own: an edit of a flag outdates none of them",
@@ -131,7 +131,7 @@ describe("the plan: tasks and reasons from a view", () => {
         db: { ...running, ...began("v1-s1") },
         web: { ...began("v1-s1"), retry: FAILED },
       },
-      ["front converge of all modules: ConfigMap changed"],
+      ["first converge of all modules: ConfigMap changed"],
     ],
     [
       "11:01 a flag is edited while that converge runs: it starts again, and nothing else is planned",

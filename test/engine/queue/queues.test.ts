@@ -160,7 +160,7 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("bad"));
     await settle();
     await end({ kind: "retry", message: "no" });
-    queues.offerAtFront("main", [job("config")]);
+    queues.offer("main", job("config"), "front");
     await settle();
     expect(started).toEqual(["bad", "config"]);
     await end();
@@ -175,7 +175,7 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("running"));
     queues.offer("main", job("later"));
     await settle();
-    queues.offerAtFront("main", [job("config")]);
+    queues.offer("main", job("config"), "front");
     await end();
     await end();
     expect(started).toEqual(["running", "config", "later"]);
@@ -187,12 +187,30 @@ describe("named FIFO queues", () => {
       const { queues, started, end } = lab();
       for (const name of before) queues.offer("main", job(name));
       await settle();
-      queues.offerAtFront("main", [job("first"), job("second")]);
+      for (const name of ["first", "second"]) queues.offer("main", job(name), "front");
       await settle();
       for (const _ of [...before, "first"]) await end();
       expect(started).toEqual([...before, "first", "second"]);
     },
   );
+
+  it("runs front tasks in the order offered, before all others and behind what is first", async () => {
+    const { queues, started, end, clock } = lab();
+    for (const name of ["running", "later", "moved"]) queues.offer("main", job(name, { key: name }));
+    await settle();
+    queues.offer("main", job("one", { key: "one" }), "front");
+    queues.offer("main", job("two"), "front");
+    queues.replace(({ name }) => name === "moved", "main", job("moved", { key: "moved" }), "front");
+    queues.offer("main", job("converge"), "first");
+    queues.offer("main", job("three"), "front");
+    await end({ kind: "retry", message: "no" });
+    await end();
+    // One that failed is in front no more.
+    await end({ kind: "retry", message: "no" });
+    for (let count = 0; count < 4; count++) await end();
+    await clock.advance(5000);
+    expect(started).toEqual(["running", "converge", "one", "two", "moved", "three", "one"]);
+  });
 
   it("runs expanded tasks first and the expanding one again after them", async () => {
     const { queues, started, end } = lab();
@@ -298,7 +316,7 @@ describe("named FIFO queues", () => {
     queues.offer("main", job("bad"));
     queues.offer("main", job("later"));
     await settle();
-    queues.offerAtFront("main", [job("edit")]);
+    queues.offer("main", job("edit"), "front");
     await end({ kind: "retry", message: "no" });
     expect(started).toEqual(["bad", "edit"]);
     await end();
@@ -367,7 +385,7 @@ describe("named FIFO queues", () => {
     });
     queues.offer("main", job("a", { key: "a" }));
     expect(queues.offer("main", job("a", { key: "a" }))).toBe(false);
-    queues.offerAtFront("side", [job("b")]);
+    queues.offer("side", job("b"), "front");
     queues.remove(() => false);
     expect(acted).toEqual(["main AddLast 1", "side AddFirst 1", "main Filter 1", "side Filter 1"]);
     await settle();
@@ -390,7 +408,7 @@ describe("named FIFO queues", () => {
     const { queues, started, end } = lab();
     queues.offer("main", job("bad"));
     await settle();
-    queues.offerAtFront("main", [job("edit")]);
+    queues.offer("main", job("edit"), "front");
     await end({ kind: "retry", message: "no" });
     expect(started).toEqual(["bad", "edit"]);
   });
