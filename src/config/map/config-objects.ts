@@ -8,7 +8,7 @@ import { gunzip, gzip } from "node:zlib";
 
 import { canonicalJson, digest, oneLine, type Clock } from "../../base/index.ts";
 import { CONFIG_MAPS, MANAGED_BY_OPERATOR, ObjectStore, SECRETS, toNamedSpec } from "../../kube/index.ts";
-import { create, get, ignoreNotFound, isLater, isNotFound, mergePatch } from "../../kube/index.ts";
+import { create, get, ignoreNotFound, isNotFound, mergePatch } from "../../kube/index.ts";
 import type { ConfigMap, KubeAccess, Resource, Secret } from "../../kube/index.ts";
 import type { Subscription, Target, WatchHub } from "../../kube/index.ts";
 import { isJsonObject, objectOf, type JsonObject, type Overlay } from "../../base/model/index.ts";
@@ -41,8 +41,6 @@ export interface ConfigLocation extends Omit<KubeAccess, "clock"> {
 interface CachedObject {
   readonly resource: Resource;
   readonly store: ObjectStore<ConfigObject>;
-  /** The last content before the object was deleted. */
-  lastDeleted: ConfigObject | undefined;
   /** Called when the watch delivers another version, or when an event or an answer shows that the object is deleted. */
   onChange: () => void;
 }
@@ -58,12 +56,16 @@ export class ConfigObjects {
 
   /** Returns the latest version that was read, written or watched; undefined = the object does not exist. */
   getLatest(name: string): ConfigObject | undefined {
-    return this.#getOrCreateEntry(name).store.get(`${this.#location.namespace}/${name}`);
+    return this.#getOrCreateEntry(name).store.get(this.#keyOf(name));
   }
 
   /** Returns the latest version like `getLatest`; after a deletion, the last content before it. */
   getLastKnown(name: string): ConfigObject | undefined {
-    return this.getLatest(name) ?? this.#getOrCreateEntry(name).lastDeleted;
+    return this.#getOrCreateEntry(name).store.getLastKnown(this.#keyOf(name));
+  }
+
+  #keyOf(name: string): string {
+    return `${this.#location.namespace}/${name}`;
   }
 
   /** Reads an object from the server (quorum read); undefined = it does not exist. */
@@ -98,18 +100,14 @@ export class ConfigObjects {
     });
   }
 
-  /** Watches an object; calls `onChange` when it was changed or deleted, and remembers the last content of a deleted object. */
+  /** Watches an object; calls `onChange` when it was changed or deleted. */
   watch(name: string, onChange: () => void): Subscription {
     const { hub, namespace, logger, report } = this.#location;
     const cachedObject = this.#getOrCreateEntry(name);
     const { resource, store } = cachedObject;
     cachedObject.onChange = onChange;
     return store.watch(hub, toNamedSpec(resource, { namespace, name }), {
-      onChange: (now, before) => {
-        // An old answer may have brought back an older version after the deletion.
-        if (now === undefined) cachedObject.lastDeleted = selectLater(cachedObject.lastDeleted, before);
-        onChange();
-      },
+      onChange,
       onError: (error) => {
         report?.ownWatchChanged(`${resource.kind} ${name}`, error);
         if (error !== undefined)
@@ -124,15 +122,15 @@ export class ConfigObjects {
     const existing = this.#cache.get(name);
     if (existing !== undefined) return existing;
     const resource = overlay?.kind === "Secret" && overlay.name === name ? SECRETS : CONFIG_MAPS;
-    const store = new ObjectStore<ConfigObject>({ toStored: createDecoder(resource) });
-    const cachedObject: CachedObject = { resource, store, lastDeleted: undefined, onChange: () => {} };
+    const store = new ObjectStore<ConfigObject>({ toStored: createDecoder(resource), keepsDeleted: true });
+    const cachedObject: CachedObject = { resource, store, onChange: () => {} };
     this.#cache.set(name, cachedObject);
     return cachedObject;
   }
 
   /**
-   * Sends a request for an object and puts the answer into the cache. If the answer shows that the object was deleted, remembers
-   * the last content and calls `onChange`: the watch reports the deletion only later.
+   * Sends a request for an object and puts the answer into the cache. If the answer shows that the object was deleted, calls
+   * `onChange`: the watch reports the deletion only later.
    */
   async #requestAndCache<A extends ConfigObject | undefined>(
     name: string,
@@ -140,20 +138,12 @@ export class ConfigObjects {
   ): Promise<A> {
     const cachedObject = this.#getOrCreateEntry(name);
     const before = this.getLatest(name);
-    const key = `${this.#location.namespace}/${name}`;
-    const answer = await cachedObject.store.fetchObject(key, () => request(cachedObject.resource));
-    if (this.getLatest(name) !== undefined) return answer;
-    // The answer is a 404, or older than a deletion that the watch has reported.
-    cachedObject.lastDeleted = selectLater(cachedObject.lastDeleted, answer ?? before);
-    if (before !== undefined) cachedObject.onChange();
+    const answer = await cachedObject.store.fetchObject(this.#keyOf(name), () =>
+      request(cachedObject.resource),
+    );
+    if (before !== undefined && this.getLatest(name) === undefined) cachedObject.onChange();
     return answer;
   }
-}
-
-/** Returns the later of two versions: answers and events arrive in any order. */
-function selectLater(a: ConfigObject | undefined, b: ConfigObject | undefined): ConfigObject | undefined {
-  if (a === undefined || b === undefined) return a ?? b;
-  return isLater(b.resourceVersion, a.resourceVersion) ? b : a;
 }
 
 /** Creates a function that decodes objects of this kind: the data of Secrets is base64, that of ConfigMaps text. */

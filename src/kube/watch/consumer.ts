@@ -25,8 +25,8 @@ export interface WatchConsumer {
    */
   onDeleted(object: WatchedObject, isLastState: boolean): Promise<void> | void;
   /**
-   * The server's etcd was restored to an earlier state. Versions seen so far, also in answers, cannot be compared any
-   * more: a new list follows and delivers every object by `onApplied` or `onDeleted`.
+   * The server's etcd was restored to an earlier state, or may have been because the first list begins again. Versions seen so far, also in
+   * answers, cannot be compared any more: a list follows that delivers every object.
    */
   onEtcdRestored?(): void;
   /**

@@ -83,7 +83,7 @@ export class Reflector {
   /** The newest version that the watch has seen: it continues after this version, unless it has to list. */
   #version = "";
   #mustList = true;
-  /** Set after a failure, during which the server's etcd may have been restored. */
+  /** Set after a failure, during which the server's etcd may have been restored: a watch must not continue before a check. */
   #mustCheckForRestore = false;
   #consecutiveFailures = 0;
   /** When to compare the known objects with the server's. */
@@ -104,7 +104,8 @@ export class Reflector {
     const { signal } = this.#abortController;
     while (!signal.aborted) {
       try {
-        if (this.#mustCheckForRestore) await this.#checkForRestore();
+        // A list is a check itself.
+        if (this.#mustCheckForRestore && !this.#mustList) await this.#checkForRestore();
         if (this.#tools.clock.monotonic() >= this.#compareAt) await this.#compareWithServer();
         if (this.#mustList) this.#version = await this.#listAll();
         this.#mustList = false;
@@ -120,16 +121,21 @@ export class Reflector {
     this.#abortController.abort(new ConnectionError("ECLOSED", "the watch is closed"));
   }
 
-  /** Finds out whether the server's etcd was restored to an earlier state. If so, notifies the handler, and the loop lists everything again. */
+  /** Finds out whether the server's etcd was restored to an earlier state. If so, the loop lists everything again. */
   async #checkForRestore(): Promise<void> {
     // Known before the request: answers that arrive during the request can be newer than its answer.
     const knownVersion = this.#getNewestKnownVersion();
     const serverVersion = await requestNewestVersion(this.#spec, this.#tools);
+    if (this.#isRestored(knownVersion, serverVersion)) this.#mustList = true;
+  }
+
+  /** Decides by the server's newest version whether its etcd was restored since `knownVersion`, and notifies the handler if so. */
+  #isRestored(knownVersion: string, serverVersion: string): boolean {
     this.#mustCheckForRestore = false;
-    if (!wasEtcdRestored(knownVersion, serverVersion)) return;
-    this.#mustList = true;
+    if (!wasEtcdRestored(knownVersion, serverVersion)) return false;
     this.#version = serverVersion;
     this.#handler.onEtcdRestored();
+    return true;
   }
 
   /**
@@ -168,13 +174,15 @@ export class Reflector {
     return findNewestVersion([this.#version, this.#handler.getNewestVersion()]);
   }
 
-  /** Delivers a complete list and returns its version. */
-  async #listAll(): Promise<string> {
+  /** Delivers a complete list and returns its version. If that shows that the etcd was restored, lists once more, as versions of the lost state hide objects. */
+  async #listAll(isRepeated = false): Promise<string> {
+    const knownVersion = this.#getNewestKnownVersion();
     // A busy server may expire a list before the last page is read: after the second time, one page has to do.
     const options = { ...this.#tools, unpaged: this.#expiredLists > 1 };
     this.#handler.onListStart();
     try {
       const version = await listObjects(this.#spec, options, (object) => this.#handler.onListed(object));
+      if (this.#isRestored(knownVersion, version) && !isRepeated) return await this.#listAll(true);
       await this.#handler.onListComplete(version);
       this.#expiredLists = 0;
       this.#scheduleCompare();

@@ -83,8 +83,10 @@ export class SharedWatch implements ReflectorHandler {
   /** A list begins: the first one, that one again after a failure, or a repeated list that finds missed changes. */
   onListStart(): void {
     this.#listedKeys = new Set();
-    if (this.#firstList === undefined) this.#options.observer.onRelist(this.spec);
-    else this.#firstList.start(this.#members);
+    if (this.#firstList === undefined) return this.#options.observer.onRelist(this.spec);
+    // A part of a list has no version that would show whether the etcd was restored since.
+    if (this.#firstList.hasDelivered) for (const member of this.#members) member.handleEtcdRestored();
+    this.#firstList.start(this.#members);
   }
 
   /** Delivers one object of the first list; one of a repeated list only if it differs from the known version. */
@@ -218,6 +220,11 @@ class InitialList {
 
   constructor(spec: WatchSpec) {
     this.#spec = spec;
+  }
+
+  /** Whether the attempt in progress, or the last one, has delivered objects. */
+  get hasDelivered(): boolean {
+    return this.versions.size > 0;
   }
 
   start(members: readonly WatchMember[]): void {

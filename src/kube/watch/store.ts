@@ -15,6 +15,8 @@ interface StoreOptions<T> {
   readonly toStored: (object: WatchedObject, before: T | undefined) => T | undefined;
   /** Objects of one group can be read and listed together; default: all are in one. */
   readonly groupOf?: (value: T) => string;
+  /** Keep the last known version of each deleted object, for `getLastKnown`. */
+  readonly keepsDeleted?: boolean;
 }
 
 /** Listener for changes that the watch delivers; answers go to the caller only. */
@@ -54,6 +56,8 @@ export class ObjectStore<T extends Versioned> {
   readonly #objects = new Map<string, T>();
   /** Keys of the known objects of each group. */
   readonly #keysByGroup = new Map<string, Set<string>>();
+  /** The last known versions of deleted objects, if they are kept. */
+  readonly #deleted: Map<string, T> | undefined;
   /** Objects of which an answer is ahead of the watch. */
   readonly #answered = new Map<string, AnsweredObject<T>>();
   /** Versions of the last lists, by group, or (undefined) of everything: an object that is neither stored nor newer is deleted. */
@@ -67,9 +71,10 @@ export class ObjectStore<T extends Versioned> {
   #etcdRestores = 0;
   #isSynced = false;
 
-  constructor({ toStored, groupOf = () => "" }: StoreOptions<T>) {
+  constructor({ toStored, groupOf = () => "", keepsDeleted = false }: StoreOptions<T>) {
     this.#toStored = toStored;
     this.#groupOf = groupOf;
+    this.#deleted = keepsDeleted ? new Map() : undefined;
   }
 
   /** The first list of the watch is complete. */
@@ -79,6 +84,11 @@ export class ObjectStore<T extends Versioned> {
 
   get(key: string): T | undefined {
     return this.#objects.get(key);
+  }
+
+  /** Returns an object, or its last known version if it was deleted. */
+  getLastKnown(key: string): T | undefined {
+    return this.#objects.get(key) ?? this.#deleted?.get(key);
   }
 
   entries(): Iterable<[key: string, value: T]> {
@@ -233,6 +243,13 @@ export class ObjectStore<T extends Versioned> {
         ? this.#isKnownDeleted(key, resourceVersion, this.#groupOf(value))
         : isOlder(resourceVersion, known);
     if (!isOutdated) this.#setAnswer(key, value, resourceVersion);
+    else if (known === undefined) this.#recordDeleted(key, value);
+  }
+
+  /** Records a version of a deleted object. Answers and events arrive in any order: of two versions, the later one stays. */
+  #recordDeleted(key: string, value: T): void {
+    const isOutdated = isOlder(value.resourceVersion, this.#deleted?.get(key)?.resourceVersion ?? "");
+    if (!isOutdated) this.#deleted?.set(key, value);
   }
 
   /** Stores what an answer of `version` shows: an object, or (undefined) that it does not exist. */
@@ -269,8 +286,9 @@ export class ObjectStore<T extends Versioned> {
     this.#newestAnswer = "";
     for (const [key, { watched }] of this.#answered)
       this.#answered.set(key, { version: EARLIEST_VERSION, watched });
-    for (const key of this.#objects.keys())
-      this.assumeChange(key, { resourceVersion: EARLIEST_VERSION } as Partial<T>);
+    for (const objects of [this.#objects, this.#deleted])
+      for (const [key, value] of objects ?? [])
+        objects?.set(key, { ...value, resourceVersion: EARLIEST_VERSION });
   }
 
   /** Stores or (undefined) removes an object, and reports the change, if it is one. */
@@ -289,8 +307,9 @@ export class ObjectStore<T extends Versioned> {
     if (group !== groupBefore && groupBefore !== undefined) this.#removeFromGroup(key, groupBefore);
     if (group !== undefined)
       this.#keysByGroup.set(group, (this.#keysByGroup.get(group) ?? new Set()).add(key));
-    if (value === undefined) this.#objects.delete(key);
-    else this.#objects.set(key, value);
+    if (value !== undefined) return void this.#objects.set(key, value);
+    this.#objects.delete(key);
+    if (before !== undefined) this.#recordDeleted(key, before);
   }
 
   #removeFromGroup(key: string, group: string): void {

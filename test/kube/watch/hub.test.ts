@@ -1,13 +1,19 @@
 import { describe, expect, it } from "vitest";
 
-import type { WatchConsumer } from "../../../src/kube/index.ts";
-import { ApiError, CONFIG_MAPS, ConnectionError, WatchHub } from "../../../src/kube/index.ts";
+import type { WatchConsumer, WatchedObject } from "../../../src/kube/index.ts";
+import { ApiError, CONFIG_MAPS, ConnectionError, ObjectStore, WatchHub } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/base/index.ts";
 import { ManualClock, settle } from "../../support/clock.ts";
 import type { Call } from "./watch-server.ts";
 import { WatchServer, added, bookmark, configMap, failure, list, modified, removed } from "./watch-server.ts";
 
 const SPEC = { resource: CONFIG_MAPS, namespace: "ns" };
+
+interface Versioned {
+  readonly resourceVersion: string;
+}
+
+const toStored = ({ metadata: { resourceVersion = "" } }: WatchedObject): Versioned => ({ resourceVersion });
 
 function lab(compareMs?: number) {
   const server = new WatchServer();
@@ -338,16 +344,54 @@ describe("a watch", () => {
   it("believes a server that was put back to a state before what only an answer showed", async () => {
     const { server, clock, hub } = lab();
     const one = listener();
-    const { whenSynced: synced } = hub.subscribe(SPEC, { ...one.consumer, getNewestVersion: () => "30" });
+    let answered = "8";
+    const onEtcdRestored = (): void => void one.seen.push("<");
+    const getNewestVersion = (): string => answered;
+    const { whenSynced } = hub.subscribe(SPEC, { ...one.consumer, onEtcdRestored, getNewestVersion });
     (await server.next()).send(list(10, [configMap("a", 5)])).end();
-    await synced;
+    await whenSynced;
+    answered = "30";
     (await server.next()).fail(new ConnectionError("ECONNREFUSED", "gone"));
     one.take();
     await clock.advance(200);
     (await server.next()).send(list(20, [])).end();
+    answered = "";
     (await server.next()).send(list(20, [configMap("a", 15)])).end();
     (await server.next()).open();
-    expect(one.take()).toBe(">a@15 =20");
+    expect(one.take()).toBe("< >a@15 =20");
+  });
+
+  // A watch that ends well, and a first list after an answer, can meet such a server without a failure before.
+  it.each([
+    ["without a leap of its versions", 8],
+    ["with a leap of its versions", 1_000_000_008],
+  ])("believes a list of a server that was put back to an earlier state %s", async (_, newest) => {
+    const { server, hub, one, watch } = await started([configMap("a", 5), configMap("b", 6)]);
+    watch.send(modified(configMap("a", 11)), failure(410, "Expired"));
+    for (let count = 0; count < 2; count++)
+      (await server.next()).send(list(newest, [configMap("a", 7)])).end();
+    (await server.next()).open();
+    expect(one.take()).toBe(`>a@11 >a@7 ~b@${newest} =${newest}`);
+    const late = { resource: CONFIG_MAPS, namespace: "other" };
+    const store = new ObjectStore<Versioned>({ toStored });
+    await store.fetchObject("ns/a", () => Promise.resolve({ resourceVersion: "11" }));
+    const { whenSynced } = store.watch(hub, late);
+    for (let count = 0; count < 2; count++)
+      (await server.next()).send(list(newest, [configMap("a", 7)])).end();
+    await whenSynced;
+    expect(store.get("ns/a")).toEqual({ resourceVersion: "7" });
+  });
+
+  it("lets a first list that begins again show an earlier state, as after a restore meanwhile", async () => {
+    const { server, clock, hub } = lab();
+    const store = new ObjectStore<Versioned>({ toStored });
+    const { whenSynced } = store.watch(hub, SPEC);
+    (await server.next()).send(list(20, [configMap("a", 11), configMap("b", 20)], "more")).end();
+    (await server.next()).fail(new ConnectionError("ECONNREFUSED", "gone"));
+    await clock.advance(200);
+    (await server.next()).send(list(10, [configMap("a", 5)])).end();
+    await whenSynced;
+    expect([...store.entries()]).toEqual([["ns/a", { resourceVersion: "5" }]]);
   });
 
   it("drops what a late consumer has not taken yet of a list from before a restore", async () => {

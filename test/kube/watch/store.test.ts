@@ -11,9 +11,10 @@ const object = (name: string, resourceVersion: string): WatchedObject => ({
 });
 
 /** A store of names and versions, grouped by the first letter, with a watch that the test feeds. */
-function lab() {
+function lab(keepsDeleted = false) {
   const changes: string[] = [];
   const store = new ObjectStore<{ name: string; resourceVersion: string }>({
+    keepsDeleted,
     toStored: ({ metadata: { name, resourceVersion = "" } }) => ({ name, resourceVersion }),
     groupOf: ({ name }) => name.slice(0, 1),
   });
@@ -186,4 +187,38 @@ test("a store that is watched again forgets what the new watch does not show", (
   void again.onListed(object("a", "5"));
   void again.onSynced("7");
   expect(known()).toEqual(["ns/a 5"]);
+});
+
+test("the last known version of a deleted object is the latest, in whatever order it became known", async () => {
+  const { store, watch, answer } = lab(true);
+  void watch.onListed(object("a", "5"));
+  void watch.onSynced("6");
+  const late = ["8", "7"].map((resourceVersion) => ({ name: "a", resourceVersion }));
+  const deleted = Promise.withResolvers<void>();
+  const asked = late.map((each) => store.fetchObject("ns/a", () => deleted.promise.then(() => each)));
+  void watch.onDeleted(object("a", "10"), true);
+  expect(store.getLastKnown("ns/a")?.resourceVersion).toBe("5");
+  deleted.resolve();
+  await Promise.all(asked);
+  expect([store.get("ns/a"), store.getLastKnown("ns/a")?.resourceVersion]).toEqual([undefined, "8"]);
+  void watch.onApplied(object("a", "12"));
+  expect(store.getLastKnown("ns/a")?.resourceVersion).toBe("12");
+  await answer("a", undefined);
+  expect(store.getLastKnown("ns/a")?.resourceVersion).toBe("12");
+});
+
+test("what was deleted before an etcd was put back is not the last known version of what is deleted after it", async () => {
+  const { store, watch } = lab(true);
+  for (const name of ["a", "b"]) void watch.onListed(object(name, "50"));
+  void watch.onSynced("60");
+  for (const name of ["a", "b"]) void watch.onDeleted(object(name, "70"), true);
+  const late = Promise.withResolvers<{ name: string; resourceVersion: string }>();
+  const asked = store.fetchObject("ns/b", () => late.promise);
+  watch.onEtcdRestored?.();
+  late.resolve({ name: "b", resourceVersion: "55" });
+  await asked;
+  for (const name of ["a", "b"]) void watch.onApplied(object(name, "40"));
+  void watch.onSynced("41");
+  for (const name of ["a", "b"]) void watch.onDeleted(object(name, "42"), true);
+  for (const name of ["a", "b"]) expect(store.getLastKnown(`ns/${name}`)?.resourceVersion).toBe("40");
 });
