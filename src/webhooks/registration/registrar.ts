@@ -6,6 +6,7 @@ import {
   get,
   getMetadata,
   ignoreNotFound,
+  isConvertedBy,
   isForbidden,
   listConvertedCrds,
   toNamedSpec,
@@ -39,8 +40,8 @@ interface ClusterObject {
   readonly name: string;
 }
 
-/** Time until a missing Service or owner is looked up again. */
-const TARGET_CHECK_MS = 10_000;
+/** Time until a missing Service or owner, or a CRD in another state than its watch shows, is looked up again. */
+const CHECK_AGAIN_MS = 10_000;
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** Time between reconciles without a trigger: these repair differences that no watch reports. */
 const RESYNC_MS = 300_000;
@@ -59,6 +60,8 @@ export class Registrar {
   readonly #loop: Loop;
   /** CRDs whose conversion webhook must be removed. */
   readonly #withdrawn = new Set<string>();
+  /** CRDs that this operator converts, as their watches show. */
+  readonly #converted = new Set<string>();
   readonly #conversionIssues = new Map<string, string>();
   readonly #refusals = new Map<string, string>();
   #ca: string | undefined;
@@ -91,11 +94,27 @@ export class Registrar {
       },
     });
     const onChange = (): void => this.#loop.trigger();
-    const ignore = (): void => {};
-    const consumer = { onListed: ignore, onSynced: ignore, onApplied: onChange, onDeleted: onChange };
-    this.#watches = new WatchedSet((_, object) =>
-      options.hub.subscribe({ ...toNamedSpec(object.resource, object), metadataOnly: true }, consumer),
-    );
+    const note = (object: WatchedObject): void => {
+      if (isConvertedBy(object, options.name)) this.#converted.add(object.metadata.name);
+      else this.#converted.delete(object.metadata.name);
+    };
+    const consumer = {
+      onListed: note,
+      onSynced: () => {},
+      onApplied: (object: WatchedObject) => {
+        note(object);
+        onChange();
+      },
+      onDeleted: ({ metadata }: WatchedObject) => {
+        this.#converted.delete(metadata.name);
+        onChange();
+      },
+    };
+    this.#watches = new WatchedSet((_, object) => {
+      // A former watch did not see what happened since its end.
+      this.#converted.delete(object.name);
+      return options.hub.subscribe({ ...toNamedSpec(object.resource, object), metadataOnly: true }, consumer);
+    });
     this.#loop = new Loop({
       clock: options.clock,
       run: async () => {
@@ -178,8 +197,12 @@ export class Registrar {
     );
     await this.#admission.apply(admission, { ca, keepUnwanted: !this.#isComplete, mayAdd, ownerReference });
     for (const crdName of await this.#conversion.apply(conversions, this.#withdrawn, ca)) {
-      this.#withdrawn.delete(crdName);
-      this.#conversionIssues.delete(crdName);
+      // Before the watch shows it, the answer may have been of an earlier state.
+      if (this.#converted.has(crdName)) this.#loop.trigger(CHECK_AGAIN_MS);
+      else {
+        this.#withdrawn.delete(crdName);
+        this.#conversionIssues.delete(crdName);
+      }
     }
   }
 
@@ -209,7 +232,7 @@ export class Registrar {
     if (found !== undefined) return true;
     const { namespace, name } = target.service;
     this.#targetIssue = `Service ${namespace}/${name} does not exist, so no webhook is added: set webhooks.enabled of the chart, or --webhook-service-name`;
-    this.#loop.trigger(TARGET_CHECK_MS);
+    this.#loop.trigger(CHECK_AGAIN_MS);
     return false;
   }
 
@@ -224,7 +247,7 @@ export class Registrar {
       return { apiVersion: apiVersionOf(resource), kind, name: owner, uid: String(found.metadata.uid) };
     }
     this.#targetIssue = `ClusterRoleBinding ${owner} does not exist, so no webhook is added: create it, or correct --webhook-owner`;
-    this.#loop.trigger(TARGET_CHECK_MS);
+    this.#loop.trigger(CHECK_AGAIN_MS);
     return undefined;
   }
 
