@@ -18,6 +18,8 @@ export interface Seen {
   readonly watch: boolean;
   /** `Helm/4.0.0` and the like. */
   readonly agent: string;
+  /** The form of the answer: an object, its metadata alone … */
+  readonly accept: string;
 }
 
 /** A request that is kept waiting: before the server hears of it, or after it has done its work. */
@@ -222,7 +224,7 @@ export class FaultProxy {
     const { method = "GET", headers } = incoming;
     const [path, query] = [url.pathname, url.searchParams];
     const agent = headers["user-agent"] ?? "";
-    const seen = { method, path, query, watch: query.has("watch"), agent };
+    const seen = { method, path, query, watch: query.has("watch"), agent, accept: headers.accept ?? "" };
     this.seen.push(seen);
     const hold = [...this.#holds].find(({ match }) => match(seen));
     if (hold !== undefined) return this.#keep(incoming, response, { hold, seen });

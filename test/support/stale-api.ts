@@ -112,4 +112,4 @@ const isRead = (seen: Seen): boolean =>
   /\/namespaces\/|customresourcedefinitions/.test(seen.path) &&
   !seen.path.includes("/leases");
 
-const keyOf = ({ path, query }: Seen): string => `${path}?${query.toString()}`;
+const keyOf = ({ path, query, accept }: Seen): string => `${path}?${query.toString()} ${accept}`;

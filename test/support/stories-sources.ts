@@ -5,6 +5,7 @@ import { expect } from "vitest";
 import type { IModuleSource } from "../../src/report/index.ts";
 import { moduleDir, registryLab, type Lab } from "../sources/registry/artifact/lab.ts";
 import { bareStory } from "./bare-story.ts";
+import { pictureOf } from "./final-state.ts";
 import type { PageState } from "./scene.ts";
 import type { Story } from "./story.ts";
 
@@ -174,7 +175,12 @@ export const SOURCE_STORIES: readonly Story[] = [
     act: async ({ cluster, namespace }) => {
       await cluster.kubectl(["delete", "modulesource", "platform", "-n", namespace]);
     },
-    look: (pageState) => lookAtSource(pageState, undefined),
+    look: async (pageState) => {
+      // A second check, a moment later, confirms that the directory is missing.
+      const { statuses } = await pictureOf(pageState);
+      if ("AddonModule web" in statuses) throw new Error("the AddonModule is left");
+      return lookAtSource(pageState, undefined);
+    },
   }),
   bareStory({
     ...story,
