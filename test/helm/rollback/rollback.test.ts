@@ -64,7 +64,7 @@ test.each<Case>([
   ["gone back", "X: stay", [back, rejected, old]],
   ["gone back, and there is another helm", "X@2: stay", [back, rejected, old]],
   ["the same, and the good one is wanted", "G@2: compare", [back, rejected, old]],
-  ["gone back, the good one is wanted", "G: nothing", [back, rejected, old]],
+  ["gone back, the good one is wanted", "G: keep", [back, rejected, old]],
   ["gone back, people changed something", "Y: compare", [back, rejected, old]],
   ["gone back, hooks changed something", "X2: compare", [back, rejected, old]],
   ["as many of those failed", "X2: stay", [back, rev("4 superseded", "X9", "failed", "tries 6"), old]],
