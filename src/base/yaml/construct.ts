@@ -73,19 +73,23 @@ class Constructor {
   /** Makes a map. Records duplicate keys: the last one wins, and parsers warn about it. */
   #makeMap({ pairs }: MapNode): JsonObject {
     const map: JsonObject = {};
-    /** Line of each key that is written in this map itself, and not merged into it. */
-    const lineByKey = new Map<string, number>();
-    for (const [keyNode, valueNode] of pairs) {
-      if (isMergeKey(keyNode)) {
-        this.#mergeInto(map, valueNode);
+    /** Where each key is written first. Only a key that the map has already needs it; merged keys are in the map, too. */
+    let lineByKey: Map<string, number> | undefined;
+    for (const pair of pairs) {
+      const { key, value } = pair;
+      if (isMergeKey(key)) {
+        this.#mergeInto(map, value);
         continue;
       }
-      const key = this.#toKey(keyNode);
-      const { line } = keyNode.position;
-      const firstLine = lineByKey.get(key);
-      if (firstLine === undefined) lineByKey.set(key, line);
-      else this.duplicates.push({ key, line, firstLine });
-      setMember(map, key, this.toValue(valueNode));
+      const name = this.#toKey(key);
+      if (Object.hasOwn(map, name)) {
+        lineByKey ??= indexLines(pairs);
+        const firstLine = lineByKey.get(name);
+        if (firstLine !== undefined) this.duplicates.push({ key: name, line: key.line, firstLine });
+      }
+      if (lineByKey?.has(name) === false) lineByKey.set(name, key.line);
+      pair.name = name;
+      setMember(map, name, this.toValue(value));
     }
     return map;
   }
@@ -114,6 +118,13 @@ class Constructor {
   }
 }
 
+/** The line of each different key of a map whose name is known. */
+function indexLines(pairs: MapNode["pairs"]): Map<string, number> {
+  const lineByKey = new Map<string, number>();
+  for (const { key, name } of pairs) if (name !== undefined) lineByKey.set(name, key.line);
+  return lineByKey;
+}
+
 const MERGE_TAG = "tag:yaml.org,2002:merge";
 
 /** Whether a key is `<<`, either without quotes and tag, or with the tag `!!merge`. */
@@ -134,8 +145,8 @@ function parseScalar(node: ScalarNode): Json {
 }
 
 /** The error for a node that has no value, with the position of the node. */
-function errorAt({ position }: YamlNode, reason: string): YamlError {
-  return new YamlError(reason, position);
+function errorAt(node: YamlNode, reason: string): YamlError {
+  return new YamlError(reason, node);
 }
 
 type Scalar = null | boolean | number | ExactNumber | string;
@@ -143,6 +154,9 @@ type Scalar = null | boolean | number | ExactNumber | string;
 const TRUE = new Set(["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"]);
 const FALSE = new Set(["n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"]);
 const NULL = new Set(["", "~", "null", "Null", "NULL"]);
+/** Longest of these words, and the first letter of the alphabet: numbers begin with a character before it. */
+const LONGEST_WORD = 5;
+const LETTER_A = 65;
 /** Plain scalars that are numbers in YAML and cannot be written in JSON. */
 const NOT_IN_JSON = /^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$/;
 const FLOAT = /^[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?$/;
@@ -193,6 +207,9 @@ function parseLargeInteger(digits: string, isNegative: boolean): number | ExactN
 
 /** The value of a plain scalar without a tag. Throws for numbers that JSON does not have. */
 function parsePlainScalar(source: string): Scalar {
+  const first = source.charCodeAt(0);
+  const isWord = first >= LETTER_A && source.length > LONGEST_WORD;
+  if (isWord) return source;
   if (NULL.has(source)) return null;
   if (NOT_IN_JSON.test(source)) throw new Error("infinity and NaN cannot be written in JSON");
   return parseBoolean(source) ?? parseYamlNumber(source) ?? source;

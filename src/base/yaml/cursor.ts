@@ -29,14 +29,16 @@ const SPACE = 32;
 // oxlint-disable-next-line no-control-regex
 const FORBIDDEN = /[\0-\u0008\u000b\u000c\u000e-\u001f\u007f-\u0084\u0086-\u009f\ufffe\uffff]/;
 
-const BLANKS = /[ \t]*/y;
 const LINE = /[^\n\r\u0085\u2028\u2029]*/y;
+
+function isBlankCode(code: number): boolean {
+  return code === SPACE || code === TAB;
+}
 
 /** True for what ends a line in YAML 1.1. */
 function isLineBreak(code: number): boolean {
-  return (
-    code === LINE_FEED || code === CARRIAGE_RETURN || code === 0x85 || code === 0x20_28 || code === 0x20_29
-  );
+  if (code < 0x80) return code === LINE_FEED || code === CARRIAGE_RETURN;
+  return code === 0x85 || code === 0x20_28 || code === 0x20_29;
 }
 
 /**
@@ -71,8 +73,7 @@ export class Cursor {
 
   /** Whether the character is a space or a tab. */
   isBlank(ahead = 0): boolean {
-    const code = this.#charCodeAt(ahead);
-    return code === SPACE || code === TAB;
+    return isBlankCode(this.#charCodeAt(ahead));
   }
 
   isBreak(ahead = 0): boolean {
@@ -81,7 +82,15 @@ export class Cursor {
 
   /** Whether the character is a blank, a line break or the end: each ends a word. */
   isGap(ahead = 0): boolean {
-    return this.isBlank(ahead) || this.isBreak(ahead) || this.isEnd(ahead);
+    const code = this.#charCodeAt(ahead);
+    return isBlankCode(code) || code === END || isLineBreak(code);
+  }
+
+  /** Whether only blanks precede the character in its line. */
+  isFirstInLine(): boolean {
+    let { index } = this;
+    while (index > this.#lineStart && isBlankCode(this.text.charCodeAt(index - 1))) index--;
+    return index === this.#lineStart;
   }
 
   /** Whether a line begins here with `---` or `...`, which separate documents, and a gap behind it. */
@@ -90,9 +99,9 @@ export class Cursor {
     return this.text.startsWith("---", this.index) || this.text.startsWith("...", this.index);
   }
 
-  /** Moves over blanks, and returns them. */
-  readBlanks(): string {
-    return this.readMatch(BLANKS);
+  /** Moves over blanks. */
+  skipBlanks(): void {
+    while (this.isBlank()) this.index++;
   }
 
   /** Moves to the end of the line, and returns what is there. */
@@ -112,10 +121,15 @@ export class Cursor {
 
   /** Moves over what the sticky `pattern` matches here, and returns it; "" if it does not match. */
   readMatch(pattern: RegExp): string {
+    const start = this.index;
+    this.skipMatch(pattern);
+    return this.text.slice(start, this.index);
+  }
+
+  /** Moves over what the sticky `pattern` matches here, if it does. */
+  skipMatch(pattern: RegExp): void {
     pattern.lastIndex = this.index;
-    const [matched = ""] = pattern.exec(this.text) ?? [];
-    this.index += matched.length;
-    return matched;
+    if (pattern.test(this.text)) this.index = pattern.lastIndex;
   }
 
   get position(): YamlPosition {

@@ -8,8 +8,8 @@ import { Scanner } from "./scanner.ts";
 import type { YamlToken, TokenType } from "./token.ts";
 import { YamlError, type YamlPosition } from "./cursor.ts";
 
-interface Node {
-  readonly position: YamlPosition;
+/** A node, and where it begins. */
+interface Node extends YamlPosition {
   /** In full, `!foo` or `tag:yaml.org,2002:str`; "" for none. */
   readonly tag: string;
   readonly anchor: string | undefined;
@@ -26,9 +26,17 @@ interface ListNode extends Node {
   readonly items: YamlNode[];
 }
 
+/** A key of a map with its value. */
+interface Pair {
+  readonly key: YamlNode;
+  readonly value: YamlNode;
+  /** The key in the value of the map, once that is made. */
+  name: string | undefined;
+}
+
 export interface MapNode extends Node {
   readonly kind: "map";
-  readonly pairs: (readonly [YamlNode, YamlNode])[];
+  readonly pairs: Pair[];
 }
 
 interface AliasNode extends Node {
@@ -59,13 +67,22 @@ export function readNodes(text: string): Document {
   return new Parser(text).parseDocument();
 }
 
-type NodeProperties = Omit<Node, "position">;
+type NodeProperties = Omit<Node, keyof YamlPosition>;
 
 const NO_PROPERTIES: NodeProperties = { tag: "", anchor: undefined };
-const SCALAR_TOKENS: readonly TokenType[] = ["plain", "quoted", "block"];
+/** Tokens after which a text has no further node in its document. */
+const END_OF_DOCUMENT: readonly TokenType[] = ["---", "...", "end"];
+const DIRECTIVES: readonly TokenType[] = ["%YAML", "%TAG"];
 /** Tokens after `-`, `?` or `:` that mean that the item, key or value is missing. */
 const END_OF_ENTRY: readonly TokenType[] = ["-", "end block"];
+const END_OF_VALUE_ITEM: readonly TokenType[] = [...END_OF_ENTRY, "?", ":"];
+const END_OF_LIST_PAIR: readonly TokenType[] = [",", "]"];
+const END_OF_MAP_PAIR: readonly TokenType[] = [",", "}"];
 const END_OF_PAIR: readonly TokenType[] = ["?", ":", "end block"];
+
+function makePair(key: YamlNode, value: YamlNode): Pair {
+  return { key, value, name: undefined };
+}
 
 /** Where a node stands: in brackets (`flow`), as a key or value of an indented map (`value`), or elsewhere (`block`). */
 type NodeContext = "block" | "value" | "flow";
@@ -90,21 +107,21 @@ class Parser {
 
   /** Reads the first document of the text. Only after `---`, or in an empty text, the document may lack a node. */
   parseDocument(): Document {
-    const beginsWithNode = !this.#isNext("%YAML", "%TAG", "---", "end");
+    const beginsWithNode = !this.#isNextOf(DIRECTIVES) && !this.#isNext("---") && !this.#isNext("end");
     if (!beginsWithNode) this.#readStart();
-    const isEmpty = !beginsWithNode && this.#isNext("---", "...", "%YAML", "%TAG", "end");
+    const isEmpty = !beginsWithNode && (this.#isNextOf(END_OF_DOCUMENT) || this.#isNextOf(DIRECTIVES));
     const root = isEmpty ? undefined : this.#readNode("block");
-    const { position } = this.#scanner.peek();
-    const rest = root === undefined || this.#isNext("---", "...", "end") ? undefined : position;
-    const endLine = this.#isNext("---", "...") ? position.line : undefined;
+    const next = this.#scanner.peek();
+    const rest = root === undefined || this.#isNextOf(END_OF_DOCUMENT) ? undefined : next;
+    const endLine = this.#isNext("---") || this.#isNext("...") ? next.line : undefined;
     this.#scanner.checkCharacters();
     return { root, rest, endLine };
   }
 
   /** Reads the directives and the `---` before a document; both may be missing. */
   #readStart(): void {
-    const hasDirectives = this.#isNext("%YAML", "%TAG");
-    while (this.#isNext("%YAML", "%TAG")) {
+    const hasDirectives = this.#isNextOf(DIRECTIVES);
+    while (this.#isNextOf(DIRECTIVES)) {
       const { type, text } = this.#readToken();
       const [handle = "", prefix = ""] = text.split(" ");
       if (type === "%TAG") this.#tags.set(handle, prefix);
@@ -113,7 +130,11 @@ class Parser {
     if (hasDirectives && !hasMarker) this.#fail("a line with --- must follow lines that begin with %");
   }
 
-  #isNext(...types: readonly TokenType[]): boolean {
+  #isNext(type: TokenType): boolean {
+    return this.#scanner.peek().type === type;
+  }
+
+  #isNextOf(types: readonly TokenType[]): boolean {
     return types.includes(this.#scanner.peek().type);
   }
 
@@ -132,7 +153,7 @@ class Parser {
   }
 
   #fail(reason: string): never {
-    throw new YamlError(reason, this.#scanner.peek().position);
+    throw new YamlError(reason, this.#scanner.peek());
   }
 
   /** Reads a node. Throws YamlError if it is nested too deep for recursive functions. */
@@ -148,42 +169,44 @@ class Parser {
 
   /** Reads the properties and the value of a node; `#readNode` checks the depth. */
   #readNodeContent(context: NodeContext): YamlNode {
-    const { position } = this.#scanner.peek();
-    if (this.#isNext("alias"))
-      return { kind: "alias", name: this.#readToken().text, position, ...NO_PROPERTIES };
+    const first = this.#scanner.peek();
+    const { line, column } = first;
+    if (first.type === "alias")
+      return { kind: "alias", name: this.#readToken().text, line, column, ...NO_PROPERTIES };
     const properties = this.#readProperties();
-    const node: Node = { position, ...properties };
-    if (this.#isNext(...SCALAR_TOKENS)) {
-      const { type, text } = this.#readToken();
-      return { kind: "scalar", text, isPlain: type === "plain", ...node };
+    const { tag, anchor } = properties;
+    const { type, text } = this.#scanner.peek();
+    if (type === "plain" || type === "quoted" || type === "block") {
+      this.#scanner.skip();
+      return { kind: "scalar", text, isPlain: type === "plain", line, column, tag, anchor };
     }
-    const inBrackets = context === "flow";
-    const collection =
-      this.#readFlowCollection(node) ?? (inBrackets ? undefined : this.#readBlockCollection(node));
-    if (collection !== undefined) return collection;
-    // The list that is a value of a map need not be indented deeper than the map, so it has no "begin list" token.
-    if (context === "value" && this.#isNext("-"))
-      return { kind: "list", items: this.#readItems([...END_OF_ENTRY, "?", ":"]), ...node };
+    const items = this.#readListIfNext(type, context);
+    if (items !== undefined) return { kind: "list", items, line, column, tag, anchor };
+    const pairs = this.#readMapIfNext(type, context);
+    if (pairs !== undefined) return { kind: "map", pairs, line, column, tag, anchor };
     // With an anchor or a tag, an empty node is a value.
     if (properties === NO_PROPERTIES) this.#fail("a value is missing, or a character is in the wrong place");
-    return this.#createEmptyNode(node);
+    return { kind: "scalar", text: "", isPlain: true, line, column, tag, anchor };
   }
 
-  /** A collection in brackets; undefined if none begins here. */
-  #readFlowCollection(node: Node): YamlNode | undefined {
-    if (this.#skipIf("[")) return { kind: "list", items: this.#readFlowList(), ...node };
-    return this.#skipIf("{") ? { kind: "map", pairs: this.#readFlowMap(), ...node } : undefined;
+  /** The items of the list that begins with a token of this type; undefined if none begins here. */
+  #readListIfNext(type: TokenType, context: NodeContext): YamlNode[] | undefined {
+    if (type === "[") return this.#readFlowList();
+    if (type === "begin list" && context !== "flow") return this.#readList();
+    // The list that is a value of a map need not be indented deeper than the map, so it has no "begin list" token.
+    return type === "-" && context === "value" ? this.#readItems(END_OF_VALUE_ITEM) : undefined;
   }
 
-  /** An indented collection; undefined if none begins here. */
-  #readBlockCollection(node: Node): YamlNode | undefined {
-    if (this.#skipIf("begin list")) return { kind: "list", items: this.#readList(), ...node };
-    return this.#skipIf("begin map") ? { kind: "map", pairs: this.#readMap(), ...node } : undefined;
+  /** The pairs of the map that begins with a token of this type; undefined if none begins here. */
+  #readMapIfNext(type: TokenType, context: NodeContext): MapNode["pairs"] | undefined {
+    if (type === "{") return this.#readFlowMap();
+    return type === "begin map" && context !== "flow" ? this.#readMap() : undefined;
   }
 
   /** The node for a missing value, which is null. */
-  #createEmptyNode(node: Node = { position: this.#scanner.peek().position, ...NO_PROPERTIES }): ScalarNode {
-    return { kind: "scalar", text: "", isPlain: true, ...node };
+  #createEmptyNode(): ScalarNode {
+    const { line, column } = this.#scanner.peek();
+    return { kind: "scalar", text: "", isPlain: true, line, column, ...NO_PROPERTIES };
   }
 
   /** Anchor and tag of a node, in either order. */
@@ -197,19 +220,21 @@ class Parser {
   }
 
   /** The tag with its handle (`!!`) replaced by the prefix of the handle: `!!str` is `tag:yaml.org,2002:str`. `!<…>` is written out already. */
-  #resolveTag({ text, position }: YamlToken): string {
+  #resolveTag(token: YamlToken): string {
+    const { text } = token;
     if (text.startsWith("!<")) return text.slice(2, -1);
     const [, handle = "!", suffix = ""] = /^(![\w-]*!)(.*)$/.exec(text) ?? ["", "!", text.slice(1)];
     const prefix = this.#tags.get(handle);
     // A single `!` is a tag, too: it makes the scalar a text.
     const isIncomplete = handle !== "!" && suffix === "";
     if (prefix === undefined || isIncomplete)
-      throw new YamlError("unknown tag; put a text that begins with ! in quotes", position);
+      throw new YamlError("unknown tag; put a text that begins with ! in quotes", token);
     return prefix + suffix;
   }
 
-  /** Reads the items of an indented list. */
+  /** Reads an indented list. */
   #readList(): YamlNode[] {
+    this.#scanner.skip();
     const items = this.#readItems(END_OF_ENTRY);
     if (!this.#skipIf("end block")) this.#fail("not an item of the list around it: check the indentation");
     return items;
@@ -219,24 +244,26 @@ class Parser {
   #readItems(endOfEntry: readonly TokenType[]): YamlNode[] {
     const items: YamlNode[] = [];
     while (this.#skipIf("-"))
-      items.push(this.#isNext(...endOfEntry) ? this.#createEmptyNode() : this.#readNode("block"));
+      items.push(this.#isNextOf(endOfEntry) ? this.#createEmptyNode() : this.#readNode("block"));
     return items;
   }
 
-  /** Reads the pairs of an indented map. The scanner inserts a `?` token before every key. */
+  /** Reads an indented map. The scanner inserts a `?` token before every key. */
   #readMap(): MapNode["pairs"] {
+    this.#scanner.skip();
     const pairs: MapNode["pairs"] = [];
     while (this.#skipIf("?")) {
-      const key = this.#isNext(...END_OF_PAIR) ? this.#createEmptyNode() : this.#readNode("value");
-      const hasValue = this.#skipIf(":") && !this.#isNext(...END_OF_PAIR);
-      pairs.push([key, hasValue ? this.#readNode("value") : this.#createEmptyNode()]);
+      const key = this.#isNextOf(END_OF_PAIR) ? this.#createEmptyNode() : this.#readNode("value");
+      const hasValue = this.#skipIf(":") && !this.#isNextOf(END_OF_PAIR);
+      pairs.push(makePair(key, hasValue ? this.#readNode("value") : this.#createEmptyNode()));
     }
     if (!this.#skipIf("end block")) this.#fail("not a key of the map around it: check the indentation");
     return pairs;
   }
 
-  /** Reads the items of a list in brackets, after its opening bracket. */
+  /** Reads a list in brackets. */
   #readFlowList(): YamlNode[] {
+    this.#scanner.skip();
     const items: YamlNode[] = [];
     while (!this.#skipIf("]")) {
       if (items.length > 0 && !this.#skipIf(",")) this.#fail("a , or ] is missing");
@@ -248,26 +275,29 @@ class Parser {
 
   /** A map of one pair in a list, `[a: 1]`. The next token is the `?` that the scanner inserts before every key. */
   #readSinglePair(): MapNode {
-    const { position } = this.#readToken();
-    return { kind: "map", pairs: [this.#readFlowPair("]")], position, ...NO_PROPERTIES };
+    const { line, column } = this.#readToken();
+    return { kind: "map", pairs: [this.#readFlowPair(END_OF_LIST_PAIR)], line, column, ...NO_PROPERTIES };
   }
 
-  /** Reads one `key: value` in brackets, after its `?` token; `end` is the closing bracket. */
-  #readFlowPair(end: "]" | "}"): readonly [YamlNode, YamlNode] {
-    const key = this.#isNext(":", ",", end) ? this.#createEmptyNode() : this.#readNode("flow");
-    const hasValue = this.#skipIf(":") && !this.#isNext(",", end);
-    return [key, hasValue ? this.#readNode("flow") : this.#createEmptyNode()];
+  /** Reads one `key: value` in brackets, after its `?` token. A token of `endOfPair` means that the value is missing. */
+  #readFlowPair(endOfPair: readonly TokenType[]): Pair {
+    const hasKey = !this.#isNext(":") && !this.#isNextOf(endOfPair);
+    const key = hasKey ? this.#readNode("flow") : this.#createEmptyNode();
+    const hasValue = this.#skipIf(":") && !this.#isNextOf(endOfPair);
+    return makePair(key, hasValue ? this.#readNode("flow") : this.#createEmptyNode());
   }
 
-  /** Reads the pairs of a map in brackets, after its opening bracket. */
+  /** Reads a map in brackets. */
   #readFlowMap(): MapNode["pairs"] {
+    this.#scanner.skip();
     const pairs: MapNode["pairs"] = [];
     while (!this.#skipIf("}")) {
       if (pairs.length > 0 && !this.#skipIf(",")) this.#fail("a , or } is missing");
       if (this.#skipIf("}")) break;
       // The scanner inserts a `?` only before a key that a colon follows: in `{a, b: 1}`, `a` has no value.
       const hasColon = this.#skipIf("?");
-      pairs.push(hasColon ? this.#readFlowPair("}") : [this.#readNode("flow"), this.#createEmptyNode()]);
+      if (hasColon) pairs.push(this.#readFlowPair(END_OF_MAP_PAIR));
+      else pairs.push(makePair(this.#readNode("flow"), this.#createEmptyNode()));
     }
     return pairs;
   }

@@ -2,92 +2,73 @@
 
 import type { Cursor } from "./cursor.ts";
 
-/** Characters that mean nothing but themselves in any scalar: readers pass over them at once, for speed. */
-const LITERAL = /[^ \t\n\r\u0085\u2028\u2029:,?[\]{}'"\\]+/y;
+/** Characters that mean nothing but themselves in a plain scalar: readers pass over them at once, for speed. */
+const LITERAL = /[^ \t\n\r\u0085\u2028\u2029:,?[\]{}]+/y;
+/** Characters that mean nothing but themselves in single and in double quotes. */
+const IN_SINGLE_QUOTES = /[^'\n\r\u0085\u2028\u2029]+/y;
+const IN_DOUBLE_QUOTES = /[^"\\\n\r\u0085\u2028\u2029]+/y;
 
-/** The blanks and line breaks between two words of a scalar. YAML folds lines: one break becomes a space, n breaks become n - 1. */
-class Gap {
-  #blanks = "";
-  #firstBreak: string | undefined;
-  #moreBreaks = "";
-
-  /** Whether the gap contains a line break. */
-  get spansLines(): boolean {
-    return this.#firstBreak !== undefined;
-  }
-
-  /** Moves over a line break behind a backslash. The gap then spans lines, but this break adds nothing to the text. */
-  skipEscapedBreak(cursor: Cursor): void {
-    cursor.readBreak();
-    this.#firstBreak = "";
-  }
-
-  /** Moves over blanks and line breaks; calls `checkIndentation` before each blank that begins a line. */
-  readFrom(cursor: Cursor, checkIndentation?: () => void): void {
-    while (cursor.isBlank() || cursor.isBreak()) {
-      if (cursor.isBreak()) this.#addBreak(cursor.readBreak());
-      else if (this.spansLines) {
-        checkIndentation?.();
-        cursor.index++;
-      } else this.#blanks += cursor.readBlanks();
-    }
-  }
-
-  #addBreak(text: string): void {
-    if (this.#firstBreak === undefined) this.#firstBreak = text;
-    else this.#moreBreaks += text;
-  }
-
-  /** The text that the gap becomes in the scalar. Only the break `\n` is folded: an escaped break and U+2028 stay as they are. */
-  fold(): string {
-    if (this.#firstBreak === undefined) return this.#blanks;
-    if (this.#firstBreak !== "\n") return this.#firstBreak + this.#moreBreaks;
-    return this.#moreBreaks === "" ? " " : this.#moreBreaks;
-  }
+/**
+ * Moves over a line break and the blanks and breaks after it, and returns what they become in a scalar. YAML folds lines: one break becomes
+ * a space, n breaks become n - 1. Only the break `\n` is folded: U+2028 stays as it is. Throws as `readBreaks`.
+ */
+function foldBreaks(cursor: Cursor, leastColumn: number): string {
+  const firstBreak = cursor.readBreak();
+  const moreBreaks = readBreaks(cursor, leastColumn);
+  if (firstBreak !== "\n") return firstBreak + moreBreaks;
+  return moreBreaks === "" ? " " : moreBreaks;
 }
 
-/** The surroundings of a plain scalar, which decide where it ends. */
-export interface PlainContext {
-  readonly inFlow: boolean;
-  /** The least column of lines that continue the scalar. */
-  readonly indentation: number;
-}
-
-/** The text of a plain scalar, and whether a line break follows it. */
-export interface PlainScalar {
-  readonly text: string;
-  readonly spansLines: boolean;
-}
-
-/** Reads a plain scalar, word by word. A comment, a document marker, `: ` or (outside brackets) less indentation ends it. Throws YamlError. */
-export function readPlainScalar(cursor: Cursor, context: PlainContext): PlainScalar {
-  let text = "";
-  let gap = new Gap();
-  while (!cursor.isAtDocumentMarker() && cursor.peek() !== "#") {
-    const word = readPlainWord(cursor, context.inFlow);
-    if (word !== "") {
-      text += gap.fold() + word;
-      gap = new Gap();
-    }
-    if (!cursor.isBlank() && !cursor.isBreak()) break;
-    gap.readFrom(cursor, () => {
-      if (cursor.column < context.indentation && cursor.peek() === "\t")
+/** Moves over line breaks and blanks, and returns the breaks. Throws YamlError for a tab before `leastColumn`. */
+function readBreaks(cursor: Cursor, leastColumn: number): string {
+  let breaks = "";
+  for (;;) {
+    if (cursor.isBreak()) breaks += cursor.readBreak();
+    else if (cursor.isBlank()) {
+      if (cursor.column < leastColumn && cursor.peek() === "\t")
         cursor.fail("a tab must not be used as indentation");
-    });
-    if (!context.inFlow && cursor.column < context.indentation) break;
+      cursor.index++;
+    } else return breaks;
   }
-  return { text, spansLines: gap.spansLines };
 }
 
-/** The part of a plain scalar up to the next gap; "" if the scalar ends here. */
-function readPlainWord(cursor: Cursor, inFlow: boolean): string {
+/**
+ * Reads a plain scalar, line by line. A comment, a document marker, `: ` or (outside brackets) a line that begins before `leastColumn`
+ * ends it. Throws YamlError.
+ */
+export function readPlainScalar(cursor: Cursor, inFlow: boolean, leastColumn: number): string {
+  let text = readPlainLine(cursor, inFlow);
+  while (cursor.isBreak()) {
+    const gap = foldBreaks(cursor, leastColumn);
+    if ((!inFlow && cursor.column < leastColumn) || cursor.isAtDocumentMarker()) break;
+    const line = readPlainLine(cursor, inFlow);
+    if (line === "") break;
+    text += gap + line;
+  }
+  return text;
+}
+
+/** The part of a plain scalar up to the end of the line; "" if the scalar ends here. Moves over the blanks behind it, too. */
+function readPlainLine(cursor: Cursor, inFlow: boolean): string {
   const start = cursor.index;
-  cursor.readMatch(LITERAL);
+  let end = start;
+  while (cursor.peek() !== "#") {
+    const wordStart = cursor.index;
+    skipPlainWord(cursor, inFlow);
+    if (cursor.index === wordStart) break;
+    end = cursor.index;
+    cursor.skipBlanks();
+  }
+  return cursor.text.slice(start, end);
+}
+
+/** Moves over a word of a plain scalar, up to the next gap; stays if the scalar ends here. */
+function skipPlainWord(cursor: Cursor, inFlow: boolean): void {
+  cursor.skipMatch(LITERAL);
   while (!cursor.isGap() && !isPlainScalarEnd(cursor, inFlow)) {
     cursor.index++;
-    cursor.readMatch(LITERAL);
+    cursor.skipMatch(LITERAL);
   }
-  return cursor.text.slice(start, cursor.index);
 }
 
 /** Whether the character here ends a plain scalar: a colon before a gap, and within a flow collection also `,?[]{}`. */
@@ -100,59 +81,61 @@ function isPlainScalarEnd(cursor: Cursor, inFlow: boolean): boolean {
 export function readQuotedScalar(cursor: Cursor): string {
   const { position } = cursor;
   const quote = cursor.peek();
-  let text = "";
+  const readLine = quote === "'" ? readSingleQuoted : readDoubleQuoted;
   cursor.index++;
-  for (;;) {
-    if (cursor.isAtDocumentMarker())
-      cursor.fail(`a line of a quoted text must not begin with ${cursor.peek().repeat(3)}`);
+  let text = readLine(cursor);
+  while (cursor.peek() !== quote) {
     if (cursor.isEnd())
       cursor.fail(`the quote in line ${position.line}, column ${position.column} is not closed`);
-    const gap = new Gap();
-    text += quote === "'" ? readSingleQuoted(cursor) : readDoubleQuoted(cursor, gap);
-    if (!gap.spansLines && cursor.peek() === quote) break;
-    gap.readFrom(cursor);
-    text += gap.fold();
+    text += foldBreaks(cursor, 0);
+    refuseDocumentMarker(cursor);
+    text += readLine(cursor);
   }
   cursor.index++;
   return text;
 }
 
-/** Text in single quotes, up to the next gap or the closing quote. Two quotes stand for one. */
+function refuseDocumentMarker(cursor: Cursor): void {
+  if (cursor.isAtDocumentMarker())
+    cursor.fail(`a line of a quoted text must not begin with ${cursor.peek().repeat(3)}`);
+}
+
+/** Text in single quotes, up to the closing quote or the end of the line. Two quotes stand for one. */
 function readSingleQuoted(cursor: Cursor): string {
   let text = "";
   for (;;) {
     const start = cursor.index;
-    while (!cursor.isGap() && cursor.peek() !== "'") {
-      cursor.index++;
-      cursor.readMatch(LITERAL);
-    }
-    text += cursor.text.slice(start, cursor.index);
+    cursor.skipMatch(IN_SINGLE_QUOTES);
+    text += sliceLine(cursor, start);
     if (cursor.peek() !== "'" || cursor.peek(1) !== "'") return text;
     text += "'";
     cursor.index += 2;
   }
 }
 
-/** Text in double quotes, up to the next gap, the closing quote or an escaped line break, which goes into `gap`. */
-function readDoubleQuoted(cursor: Cursor, gap: Gap): string {
+/** Text in double quotes, up to the closing quote or a line break that is not escaped. */
+function readDoubleQuoted(cursor: Cursor): string {
   let text = "";
-  let start = cursor.index;
-  while (!cursor.isGap() && cursor.peek() !== '"') {
-    if (cursor.peek() !== "\\") {
-      cursor.index++;
-      cursor.readMatch(LITERAL);
-      continue;
-    }
-    text += cursor.text.slice(start, cursor.index);
+  for (;;) {
+    const start = cursor.index;
+    cursor.skipMatch(IN_DOUBLE_QUOTES);
+    text += sliceLine(cursor, start);
+    if (cursor.peek() !== "\\") return text;
     cursor.index++;
-    if (cursor.isBreak()) {
-      gap.skipEscapedBreak(cursor);
-      return text;
+    if (!cursor.isBreak()) text += readEscape(cursor);
+    else {
+      cursor.readBreak();
+      text += readBreaks(cursor, 0);
+      refuseDocumentMarker(cursor);
     }
-    text += readEscape(cursor);
-    start = cursor.index;
   }
-  return text + cursor.text.slice(start, cursor.index);
+}
+
+/** The text from `start` to here, without the blanks before a line break. */
+function sliceLine(cursor: Cursor, start: number): string {
+  let end = cursor.index;
+  if (cursor.isBreak()) while (end > start && " \t".includes(cursor.text.charAt(end - 1))) end--;
+  return cursor.text.slice(start, end);
 }
 
 const ESCAPES = new Map([
@@ -247,7 +230,7 @@ function readBlockHeader(cursor: Cursor, outerColumn: number): Block {
   const header = cursor.readMatch(BLOCK_HEADER);
   const [digit] = /\d/.exec(header) ?? [];
   if (digit === "0") cursor.fail("the indentation of a block must be 1 to 9");
-  cursor.readBlanks();
+  cursor.skipBlanks();
   if (cursor.peek() === "#") cursor.readLine();
   if (!cursor.isBreak() && !cursor.isEnd()) cursor.fail("the text of a block must begin in the next line");
   cursor.readBreak();
@@ -263,13 +246,14 @@ function readBlockHeader(cursor: Cursor, outerColumn: number): Block {
  * gives no indentation (0), the first call determines it: from the first line with text, or a longer empty line before it.
  */
 function skipEmptyLines(cursor: Cursor, block: Block, outerColumn: number): string {
+  const indentation = block.indentation === 0 ? Infinity : block.indentation;
   let breaks = "";
   let maxColumn = 0;
-  const isInIndentation = (): boolean => block.indentation === 0 || cursor.column < block.indentation;
   for (;;) {
-    while (isInIndentation() && cursor.peek() === " ") cursor.index++;
+    while (cursor.column < indentation && cursor.peek() === " ") cursor.index++;
     maxColumn = Math.max(maxColumn, cursor.column);
-    if (isInIndentation() && cursor.peek() === "\t") cursor.fail("a tab must not be used as indentation");
+    if (cursor.column < indentation && cursor.peek() === "\t")
+      cursor.fail("a tab must not be used as indentation");
     if (!cursor.isBreak()) break;
     breaks += cursor.readBreak();
   }

@@ -7,7 +7,8 @@
 import { MAX_DEPTH, DepthError } from "../json.ts";
 import { Cursor, YamlError } from "./cursor.ts";
 import { readBlockScalar, readPlainScalar, readQuotedScalar } from "./scalars.ts";
-import { SimpleKeys, type SimpleKey, readName, readTag, type YamlToken, type TokenType } from "./token.ts";
+import { SimpleKeys, TokenQueue, readName, readTag } from "./token.ts";
+import type { SimpleKey, TokenType, YamlToken } from "./token.ts";
 /** Characters that begin something else than a plain scalar. */
 const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 
@@ -15,7 +16,7 @@ const INDICATORS = new Set("-?:,[]{}#&*!|>'\"%@`");
 export class Scanner {
   readonly #cursor: Cursor;
   /** Tokens that were scanned and not yet taken. */
-  readonly #queue: YamlToken[] = [];
+  readonly #queue = new TokenQueue();
   /** The token that was requested last and not yet skipped. */
   #current: YamlToken | undefined;
   #deliveredCount = 0;
@@ -34,7 +35,7 @@ export class Scanner {
   peek(): YamlToken {
     if (this.#current === undefined) {
       while (this.#mustScanMore()) this.#scanToken();
-      this.#current = this.#queue.shift() as YamlToken;
+      this.#current = this.#queue.take() as YamlToken;
       this.#deliveredCount++;
     }
     return this.#current;
@@ -110,18 +111,22 @@ export class Scanner {
 
   /** Scans an alias, an anchor, a tag or a scalar. */
   #scanNode(character: string): void {
-    const cursor = this.#cursor;
-    if (character === "*") return this.#scanScalar("alias", () => readName(cursor));
-    if (character === "&") return this.#scanScalar("anchor", () => readName(cursor));
-    if (character === "!") return this.#scanScalar("tag", () => readTag(cursor));
-    if (character === "'" || character === '"')
-      return this.#scanScalar("quoted", () => readQuotedScalar(cursor));
+    if (character === "*") return this.#scanScalar("alias", readName);
+    if (character === "&") return this.#scanScalar("anchor", readName);
+    if (character === "!") return this.#scanScalar("tag", readTag);
+    if (character === "'" || character === '"') return this.#scanScalar("quoted", readQuotedScalar);
     const isBlock = !this.#inFlow && (character === "|" || character === ">");
     return isBlock ? this.#scanBlock() : this.#scanPlain(character);
   }
 
-  #addToken(type: TokenType, text = "", position = this.#cursor.position): void {
-    this.#queue.push({ type, text, position });
+  /** Adds a token that begins at a line and column, counted from 1; by default here. */
+  #addToken(
+    type: TokenType,
+    text = "",
+    line = this.#cursor.line + 1,
+    column = this.#cursor.column + 1,
+  ): void {
+    this.#queue.add({ type, text, line, column });
   }
 
   /** Adds the token of `length` characters that begins here. */
@@ -131,13 +136,13 @@ export class Scanner {
   }
 
   /** Inserts a token before that of a key: only the colon after the key shows that the token is needed. */
-  #insertBefore({ tokensBefore, position }: SimpleKey, type: TokenType): void {
-    this.#queue.splice(tokensBefore - this.#deliveredCount, 0, { type, text: "", position });
+  #insertBefore({ tokensBefore, line, column }: SimpleKey, type: TokenType): void {
+    this.#queue.add({ type, text: "", line, column }, tokensBefore - this.#deliveredCount);
   }
 
   /** Begins a block collection, at `key` or here, if that column is deeper than the collection around it. */
   #openBlock(type: "begin list" | "begin map", key?: SimpleKey): void {
-    const { column } = key ?? this.#cursor;
+    const column = key === undefined ? this.#cursor.column : key.column - 1;
     const isOpenAlready = this.#indentation >= column;
     if (this.#inFlow || isOpenAlready) return;
     this.#outerIndentations.push(this.#indentation);
@@ -179,10 +184,11 @@ export class Scanner {
   #scanDirective(): void {
     this.#leaveDocument();
     const { position } = this.#cursor;
+    const { line, column } = position;
     const [withoutComment = ""] = this.#cursor.readLine().split(/\s#/);
     const [name = "", ...args] = withoutComment.trim().split(/[ \t]+/);
-    if (name === "%YAML" && /^1\.[12]$/.test(args.join(" "))) this.#addToken("%YAML", "", position);
-    else if (name === "%TAG" && args.length === 2) this.#addToken("%TAG", args.join(" "), position);
+    if (name === "%YAML" && /^1\.[12]$/.test(args.join(" "))) this.#addToken("%YAML", "", line, column);
+    else if (name === "%TAG" && args.length === 2) this.#addToken("%TAG", args.join(" "), line, column);
     else throw new YamlError("only %YAML 1.1 and %TAG may stand before a document", position);
   }
 
@@ -251,33 +257,34 @@ export class Scanner {
   }
 
   /** Adds the token of a scalar, alias, anchor or tag, which may begin a key. */
-  #scanScalar(type: TokenType, read: () => string): void {
+  #scanScalar(type: TokenType, read: typeof readPlainScalar): void {
     this.#saveKey();
     this.#mayBeKey = false;
-    const { position } = this.#cursor;
-    this.#addToken(type, read(), position);
+    const cursor = this.#cursor;
+    const line = cursor.line + 1;
+    const column = cursor.column + 1;
+    this.#addToken(type, read(cursor, this.#inFlow, this.#indentation + 1), line, column);
   }
 
   /** Scans a block scalar, which is never a key. */
   #scanBlock(): void {
     this.#keys.expire();
     this.#mayBeKey = true;
-    const { position } = this.#cursor;
-    this.#addToken("block", readBlockScalar(this.#cursor, this.#indentation), position);
+    const cursor = this.#cursor;
+    const line = cursor.line + 1;
+    const column = cursor.column + 1;
+    this.#addToken("block", readBlockScalar(cursor, this.#indentation), line, column);
   }
 
   /** Scans a plain scalar that begins with `first`, or fails if no scalar can begin so. */
   #scanPlain(first: string): void {
-    const isPlain = INDICATORS.has(first) ? this.#isPlainIndicator(first) : !this.#cursor.isGap();
-    if (!isPlain && first === "\t") this.#cursor.fail("a tab must not be used as indentation");
-    if (!isPlain) this.#cursor.fail(`a text must not begin with ${first}; put it in quotes`);
-    this.#scanScalar("plain", () => {
-      const context = { inFlow: this.#inFlow, indentation: this.#indentation + 1 };
-      const { text, spansLines } = readPlainScalar(this.#cursor, context);
-      // The scalar is followed by a line break: a key may begin in the next line.
-      if (spansLines) this.#mayBeKey = true;
-      return text;
-    });
+    const cursor = this.#cursor;
+    const isPlain = INDICATORS.has(first) ? this.#isPlainIndicator(first) : !cursor.isGap();
+    if (!isPlain && first === "\t") cursor.fail("a tab must not be used as indentation");
+    if (!isPlain) cursor.fail(`a text must not begin with ${first}; put it in quotes`);
+    this.#scanScalar("plain", readPlainScalar);
+    // A line break follows the scalar: a key may begin in the next line.
+    if (cursor.isFirstInLine()) this.#mayBeKey = true;
   }
 
   /** Whether a plain scalar may begin with the indicator `first`: only `-`, `?` and `:`, and these before another character than a gap. */

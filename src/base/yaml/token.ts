@@ -26,11 +26,38 @@ export type TokenType =
   | "quoted"
   | "block";
 
-export interface YamlToken {
+/** A token, and where it begins. */
+export interface YamlToken extends YamlPosition {
   readonly type: TokenType;
   /** The text of a scalar; the name of an anchor or an alias; a tag or a directive as written. */
   readonly text: string;
-  readonly position: YamlPosition;
+}
+
+/** Tokens in the order of the text. The array keeps its size, because an array that grows again and again is much garbage. */
+export class TokenQueue {
+  readonly #tokens: YamlToken[] = [];
+  #start = 0;
+  #end = 0;
+
+  get length(): number {
+    return this.#end - this.#start;
+  }
+
+  /** Adds a token before the last `length - index` ones; by default behind all. */
+  add(token: YamlToken, index = this.length): void {
+    let place = this.#end;
+    for (; place > this.#start + index; place--) this.#tokens[place] = this.#tokens[place - 1] as YamlToken;
+    this.#tokens[place] = token;
+    this.#end++;
+  }
+
+  /** Removes and returns the first token. */
+  take(): YamlToken | undefined {
+    const token = this.#tokens[this.#start];
+    this.#start++;
+    if (this.#start === this.#end) this.#start = this.#end = 0;
+    return token;
+  }
 }
 
 const NAME = /[\w-]+/y;
@@ -59,13 +86,12 @@ export function readTag(cursor: Cursor): string {
 }
 
 /** A token that is the key of a map if a colon follows it in the same line. */
-export interface SimpleKey {
+export interface SimpleKey extends YamlPosition {
   /** How many tokens of the text precede it, which identifies it. */
   readonly tokensBefore: number;
+  /** How many flow collections are around it. */
+  readonly level: number;
   readonly index: number;
-  readonly line: number;
-  readonly column: number;
-  readonly position: YamlPosition;
   /** Nothing but a key may be at this position. */
   readonly isRequired: boolean;
 }
@@ -76,10 +102,9 @@ const MAX_KEY_LENGTH = 1024;
 /** The possible keys: tokens that become keys of a map if a colon follows. Each *level* of brackets (0 = outside) has at most one. */
 export class SimpleKeys {
   readonly #cursor: Cursor;
-  /** The possible key of each flow collection around, and, first, of the block around them. */
-  readonly #keys: (SimpleKey | undefined)[] = [undefined];
-  /** The index in `#keys` of each key, by its `tokensBefore`. */
-  readonly #levels = new Map<number, number>();
+  /** The outermost first, so in the order of the text. */
+  readonly #keys: SimpleKey[] = [];
+  #flowLevel = 0;
 
   constructor(cursor: Cursor) {
     this.#cursor = cursor;
@@ -87,62 +112,76 @@ export class SimpleKeys {
 
   /** Number of flow collections around. */
   get flowLevel(): number {
-    return this.#keys.length - 1;
+    return this.#flowLevel;
   }
 
-  /** Whether the token after `tokensBefore` others may still become a key. */
+  /** Whether the token after `tokensBefore` others, the first that is not delivered, may still become a key. */
   isPossible(tokensBefore: number): boolean {
-    const level = this.#levels.get(tokensBefore);
-    return level !== undefined && this.findPossible(level) !== undefined;
+    const key = this.#keys[0];
+    if (key?.tokensBefore !== tokensBefore) return false;
+    if (this.#isInReach(key)) return true;
+    this.#keys.shift();
+    this.#requireNoKey(key);
+    return false;
   }
 
-  /**
-   * Finds the possible key of a level, by default the innermost; undefined if there is none. Gives it up once the cursor is in another
-   * line or 1024 characters further: by the rules of YAML, the colon must precede that.
-   */
-  findPossible(level = this.flowLevel): SimpleKey | undefined {
-    const key = this.#keys[level];
-    if (key === undefined) return undefined;
-    if (key.line === this.#cursor.line && key.index + MAX_KEY_LENGTH >= this.#cursor.index) return key;
-    this.expire(level);
+  /** Finds the possible key of the innermost level; undefined if there is none. */
+  findPossible(): SimpleKey | undefined {
+    const key = this.#keys.at(-1);
+    if (key?.level !== this.#flowLevel) return undefined;
+    if (this.#isInReach(key)) return key;
+    this.expire();
     return undefined;
   }
 
-  /** Gives up the possible key of a level: no colon followed. Throws YamlError if nothing but a key may be at its position. */
-  expire(level = this.flowLevel): void {
-    const key = this.#keys[level];
-    if (key?.isRequired === true)
-      this.#cursor.fail(`the key in line ${key.line + 1} needs a colon behind it`);
-    this.clear(level);
+  /** Whether the colon of a key may be here: by the rules of YAML, in the line of the key and within 1024 characters. */
+  #isInReach({ line, index }: SimpleKey): boolean {
+    return line === this.#cursor.line + 1 && index + MAX_KEY_LENGTH >= this.#cursor.index;
   }
 
-  /** Removes the possible key of a level without a check, for example because it has become a key. */
-  clear(level = this.flowLevel): void {
-    const key = this.#keys[level];
-    if (key !== undefined) this.#levels.delete(key.tokensBefore);
-    this.#keys[level] = undefined;
+  /** Gives up the possible key of the innermost level: no colon followed. Throws YamlError if nothing but a key may be at its position. */
+  expire(): void {
+    const key = this.clear();
+    if (key !== undefined) this.#requireNoKey(key);
+  }
+
+  #requireNoKey({ isRequired, line }: SimpleKey): void {
+    if (isRequired) this.#cursor.fail(`the key in line ${line} needs a colon behind it`);
+  }
+
+  /** Removes and returns the possible key of the innermost level without a check, for example because it has become a key. */
+  clear(): SimpleKey | undefined {
+    return this.#keys.at(-1)?.level === this.#flowLevel ? this.#keys.pop() : undefined;
   }
 
   /** Saves the token that begins here, after `tokensBefore` others, as the possible key of the innermost collection. */
   save(tokensBefore: number, isRequired: boolean): void {
     this.expire();
-    const { index, line, column, position } = this.#cursor;
-    this.#keys[this.flowLevel] = { tokensBefore, index, line, column, position, isRequired };
-    this.#levels.set(tokensBefore, this.flowLevel);
+    const { index, line, column } = this.#cursor;
+    this.#keys.push({
+      tokensBefore,
+      level: this.#flowLevel,
+      index,
+      line: line + 1,
+      column: column + 1,
+      isRequired,
+    });
   }
 
   /** Enters a collection in brackets, which has no possible key yet. */
   enterFlow(): void {
-    this.#keys.push(undefined);
+    this.#flowLevel++;
   }
 
   leaveFlow(): void {
-    if (this.flowLevel > 0) this.#keys.pop();
+    if (this.#flowLevel === 0) return;
+    this.clear();
+    this.#flowLevel--;
   }
 
   /** Gives up all possible keys and leaves all brackets, at the end of the text. */
   expireAll(): void {
-    for (const level of this.#keys.keys()) this.expire(level);
-    this.#keys.length = 1;
+    for (const key of this.#keys.splice(0)) this.#requireNoKey(key);
+    this.#flowLevel = 0;
   }
 }

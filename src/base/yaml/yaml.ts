@@ -157,9 +157,9 @@ function findLineBelow(node: YamlNode, [name = "", ...path]: readonly string[]):
 
 /** The line of the key `name` of a map, or of what `path` leads to below it. Of duplicate keys the last one counts. */
 function findLineInMap({ pairs }: MapNode, name: string, path: readonly string[]): number | undefined {
-  for (const [key, value] of pairs.toReversed()) {
+  for (const { key, value } of pairs.toReversed()) {
     if (key.kind !== "scalar" || key.text !== name) continue;
-    const line = path.length === 0 ? key.position.line : findLineBelow(value, path);
+    const line = path.length === 0 ? key.line : findLineBelow(value, path);
     if (line !== undefined) return line;
   }
   return undefined;

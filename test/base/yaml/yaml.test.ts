@@ -118,6 +118,12 @@ describe("parseYaml", () => {
     ["lines of a list in brackets at any column", "a:\n  - [1,\n2\n]\n  - 3", { a: [[1, 2], 3] }],
     ["no comment inside quotes", 'a: "x\n# y"', { a: "x # y" }],
     ["a tab that begins a line in quotes", 'a: "x\n\ty"', { a: "x y" }],
+    [
+      "blanks before a line break in quotes",
+      "a: \"x\\t \t\n  y\"\nb: 'z \t\n\n y'",
+      { a: "x\t y", b: "z\ny" },
+    ],
+    ["blanks within a plain text, and none at its ends", "a:  x \t y \t# z\nb:  1 \n", { a: "x \t y", b: 1 }],
     ["an escaped line break", 'a: "x\\\n  y"', { a: "xy" }],
     ["a plain text that goes on deeper", "b: one\n two", { b: "one two" }],
     ["an item that goes on in the next line", "- a\n - b", ["a - b"]],
@@ -147,6 +153,7 @@ describe("parseYaml", () => {
 
   it.each([
     ["a document marker in quotes", 'a: "b\n--- c"', 2],
+    ["a document marker behind an escaped line break", 'a: "b\\\n---\n"', 2],
     ["the end of a document in quotes", "a: 'b\n...\n'", 2],
     ["a list that only has a comma", "[,]", 1],
     ["a plain text that goes on at its key's column", "b: one\ntwo", 2],
@@ -216,6 +223,14 @@ describe("parseYaml", () => {
     const { value, warnings } = parseYaml("x: &x {a: 1, b: 2}\nz:\n  <<: *x\n  a: 3", "test.yaml");
     expect(value).toEqual({ x: { a: 1, b: 2 }, z: { a: 3, b: 2 } });
     expect(warnings).toEqual([]);
+  });
+
+  it("warns of a duplicate key beside a merged one", () => {
+    const { value, warnings } = parseYaml("x: &x {a: 1}\nz:\n  <<: *x\n  a: 2\n  a: 3\n  a: 4", "test.yaml");
+    expect(value).toEqual({ x: { a: 1 }, z: { a: 4 } });
+    expect(warnings).toEqual(
+      [5, 6].map((line) => `test.yaml: line ${line}: key "a" was already set in line 4; the last one wins`),
+    );
   });
 
   it("reads the first of several documents, and nothing as null", () => {
