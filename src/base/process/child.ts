@@ -4,7 +4,7 @@
  */
 
 import { spawn } from "node:child_process";
-import { accessSync, constants, fchownSync, statSync } from "node:fs";
+import { accessSync, constants, fchownSync, statSync, writeFileSync } from "node:fs";
 import { Socket } from "node:net";
 import { setPriority } from "node:os";
 import { delimiter, resolve } from "node:path";
@@ -27,6 +27,8 @@ export interface LaunchSpec {
   readonly uid?: number | undefined;
   /** Gives way to the operator and its other children where processors are scarce. */
   readonly givesWay?: boolean | undefined;
+  /** Bytes of memory that the child, and each process that it starts, may have for data. Beyond them, allocations fail. Only through the C library. */
+  readonly memoryLimit?: number | undefined;
 }
 
 /** How a child ended, or why it was not started. */
@@ -59,6 +61,9 @@ export interface ChildHost {
   callGuarded(fn: () => void): void;
 }
 
+/** Where memory is short, the system kills a child in place of the operator, whose work the others would lose. */
+const FIRST_TO_KILL = "1000";
+
 /** The niceness of children that yield: a tenth of the weight of others, so that they still make progress. */
 const YIELDING_NICENESS = 10;
 
@@ -76,6 +81,7 @@ export function createLauncher(): (spec: LaunchSpec) => Child {
       const { pid } = child;
       // Ignores an error: the child may have ended, or run under another user id already.
       if (spec.givesWay === true && pid !== undefined) attempt(() => setPriority(pid, YIELDING_NICENESS));
+      if (pid !== undefined) attempt(() => writeFileSync(`/proc/${pid}/oom_score_adj`, FIRST_TO_KILL));
       return child;
     } catch (error) {
       const exit = Promise.resolve<Exit>({ kind: "notStarted", error: toError(error) });
@@ -104,6 +110,7 @@ const SETPGROUP = 0x02;
 const SETSIGDEF = 0x04;
 const SETSIGMASK = 0x08;
 const SETSID = 0x80;
+const RLIMIT_DATA = 2;
 
 /** The errno of a missing file. */
 const ENOENT = 2;
@@ -143,6 +150,7 @@ export class LibcSpawner {
       this.#createPipe(STDERR, ownFds, childFds);
       chownPipes(spec.uid, childFds);
       const pid = this.#spawn(spec, childFds);
+      this.#limitMemory(pid, spec.memoryLimit);
       return { pid, ...toStreams(ownFds), exit: this.#waitForExit(pid) };
     } catch (error) {
       this.#closeAll(ownFds);
@@ -196,6 +204,14 @@ export class LibcSpawner {
     const error = this.#libc.posix_spawn(pid, path, actions, attributes, args, environment);
     if (error !== 0) throw makeErrnoException(error, `spawn ${path}`);
     return pid[0];
+  }
+
+  /** Limits the memory of a child, which its program may have begun to use. An error is ignored: the child may have ended. */
+  #limitMemory(pid: number, bytes: number | undefined): void {
+    if (bytes === undefined) return;
+    // The soft and the hard limit.
+    const limits = Buffer.from(BigUint64Array.of(BigInt(bytes), BigInt(bytes)).buffer);
+    this.#libc.prlimit(pid, RLIMIT_DATA, limits, null);
   }
 
   /** Builds the actions of the child before its program runs: change the directory, use the pipes as fds 0 to 2. */

@@ -16,12 +16,19 @@ export async function describeExit(exit: Exit, stderr: string, started: StartedC
   // Under another user id, the file may be inaccessible, which setpriv and shells report in different ways.
   const obstacle = started.uid === undefined ? undefined : findAccessObstacle(started.file);
   if (obstacle !== undefined) return `cannot start ${started.file} under user id ${started.uid}: ${obstacle}`;
-  const ending = exit.code === undefined ? `ended by ${exit.signal}` : `exit code ${exit.code}`;
+  const ending = exit.code === undefined ? describeSignal(exit.signal) : `exit code ${exit.code}`;
   // The system does not find the interpreter of such a script and runs a shell, which takes the first line for a command.
   const reason = stderr.includes("\ufeff#!")
     ? BYTE_ORDER_MARK
     : oneLine(findReason(stderr, exit.code), MESSAGE_LIMIT);
   return reason === "" ? ending : `${ending}: ${reason}`;
+}
+
+/** How a signal ended a child. The operator reports the SIGKILL that it sends itself in other words. */
+function describeSignal(signal: string | undefined): string {
+  return signal === "SIGKILL"
+    ? "ended by SIGKILL, which the system sends when memory is short"
+    : `ended by ${signal}`;
 }
 
 /** The line of stderr that says why a program failed: the last one, or for a Go program that panics (exit code 2) the one before its stack. */

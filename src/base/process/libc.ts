@@ -51,6 +51,7 @@ export interface Libc {
   posix_spawnattr_setflags(attributes: Buffer, flags: number): number;
   posix_spawnattr_setsigmask(attributes: Buffer, set: Buffer): number;
   posix_spawnattr_setsigdefault(attributes: Buffer, set: Buffer): number;
+  prlimit(pid: number, resource: number, limits: Buffer, oldLimits: null): number;
   /** Returns free memory to the system; musl does not have it. */
   malloc_trim?(pad: number): number;
   /** The error of the last call that returned -1. */
@@ -76,6 +77,7 @@ const PROTOTYPES = {
   posix_spawnattr_setflags: "int posix_spawnattr_setflags(void *attributes, short flags)",
   posix_spawnattr_setsigmask: "int posix_spawnattr_setsigmask(void *attributes, void *set)",
   posix_spawnattr_setsigdefault: "int posix_spawnattr_setsigdefault(void *attributes, void *set)",
+  prlimit: "int prlimit(int pid, int resource, const void *limits, void *oldLimits)",
 } as const;
 
 /** The loaded C library; false = it cannot be loaded; undefined = not tried yet. */

@@ -105,10 +105,21 @@ const MAX_REASON_LENGTH = 440;
  */
 export function extractReason(result: RunResult, hide: (text: string) => string): string {
   const errorText = extractErrorText(result, hide);
+  if (ranOutOfMemory(result)) return `${errorText}; the operator's memory limit leaves it no more`;
   return wasEndedByForeignSignal(result)
     ? `${errorText}; a signal that is not this operator's ended it`
     : errorText;
 }
+
+/** The last words of a program that could not allocate memory: of Go, the C library, and others. */
+const OUT_OF_MEMORY = /\b(?:out of memory|cannot allocate memory)\b/i;
+
+/** Whether helm ended because it got no more memory. Then it reports no error of its own, which can quote the API server. */
+function ranOutOfMemory({ outcome, stderr }: RunResult): boolean {
+  return outcome === "failed" && !stderr.includes(ERROR_PREFIX) && OUT_OF_MEMORY.test(stderr);
+}
+
+const ERROR_PREFIX = "Error: ";
 
 /** The end of helm's message after a signal. */
 const CANCELLED_SUFFIX = " has been cancelled.";
@@ -121,9 +132,9 @@ function wasEndedByForeignSignal({ outcome, signal, stdout }: RunResult): boolea
 /** Extracts helm's last error from stderr, without its prefix and its advice to use `--debug`. `hide` removes secrets. */
 function extractErrorText(result: RunResult, hide: (text: string) => string): string {
   // The message of a timeout or an abort says more than what helm wrote before the operator ended it.
-  const errorStart = result.outcome === "failed" ? result.stderr.lastIndexOf("Error: ") : -1;
+  const errorStart = result.outcome === "failed" ? result.stderr.lastIndexOf(ERROR_PREFIX) : -1;
   if (errorStart < 0) return hide(result.message);
-  const text = result.stderr.slice(errorStart + "Error: ".length).trimEnd();
+  const text = result.stderr.slice(errorStart + ERROR_PREFIX.length).trimEnd();
   const withoutAdvice = text.endsWith(TRAILING_ADVICE) ? text.slice(0, -TRAILING_ADVICE.length) : text;
   return shortenMiddle(withoutLongImmutableValues(hide(withoutAdvice)), MAX_REASON_LENGTH);
 }

@@ -291,8 +291,9 @@ export class Helm {
   async #runProcess(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const { children, namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
     await ensureTempDir(tmpDir, HOME);
-    const { goMemLimit } = this.#places;
+    const { goMemLimit, dataLimit } = this.#places;
     const request = {
+      memoryLimit: dataLimit,
       file: this.#binary.locate().path,
       args: [verb, ...args, ...(verb === "version" ? [] : ["-n", namespace, ...this.#connectionArgs()])],
       cwd: this.#home,

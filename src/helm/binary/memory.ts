@@ -10,8 +10,13 @@ const OPERATOR_BYTES = 256 * MIB;
 /** What helm takes without collecting garbage: less costs processor time only for charts of several MiB. */
 const HELM_BYTES = 128 * MIB;
 
+/** What is measured and takes no memory: data that Go has mapped for a large chart and not used (80 MiB), and files that the operator has mapped. */
+const UNUSED_BYTES = 128 * MIB;
+
 /** The share of memory of helm processes. */
 export interface HelmMemory {
+  /** The limit in bytes that they and the operator share; undefined = none. */
+  readonly limit?: number | undefined;
   /** Undefined = any number of them. */
   readonly count: number | undefined;
   /** `GOMEMLIMIT` of each, above which it collects garbage. */
@@ -23,7 +28,7 @@ export function divideMemory(limit: number | undefined): HelmMemory {
   const left = limit === undefined ? undefined : limit - Math.min(OPERATOR_BYTES, limit / 2);
   const count = left === undefined ? undefined : Math.max(1, Math.floor(left / HELM_BYTES));
   const bytes = Math.min(HELM_BYTES, left ?? HELM_BYTES);
-  return { count, goMemLimit: `${Math.floor(bytes / MIB)}MiB` };
+  return { limit, count, goMemLimit: `${Math.floor(bytes / MIB)}MiB` };
 }
 
 /** The memory limit of this process's cgroup in bytes; undefined where there is none. */
@@ -35,11 +40,22 @@ function readMemoryLimit(): number | undefined {
 /** Lets as many helm processes of this operator run at once as fit into its memory. */
 export class HelmPlaces {
   readonly goMemLimit: string;
+  readonly #memoryLimit: number | undefined;
   readonly #limit: ParallelLimit | undefined;
 
-  constructor({ count, goMemLimit }: HelmMemory = divideMemory(readMemoryLimit())) {
+  constructor({ limit, count, goMemLimit }: HelmMemory = divideMemory(readMemoryLimit())) {
     this.goMemLimit = goMemLimit;
+    this.#memoryLimit = limit;
     this.#limit = count === undefined ? undefined : new ParallelLimit(count);
+  }
+
+  /**
+   * The data that a helm may have, in bytes: what the operator leaves of the limit. With more, the system would kill helm or, as in a Pod, all
+   * processes. Undefined = any.
+   */
+  get dataLimit(): number | undefined {
+    if (this.#memoryLimit === undefined) return undefined;
+    return Math.max(0, this.#memoryLimit - process.memoryUsage.rss()) + UNUSED_BYTES;
   }
 
   /** Runs `work` when there is a place for it, or at once when the signal is aborted: then it starts no process. */

@@ -181,6 +181,15 @@ describe.runIf(spawner !== undefined)("a child started by posix_spawn (Linux)", 
     expect(stdout.trim().split(/\s+/)).toEqual([`${pid}`, `${pid}`, session.trim(), "10"]);
   });
 
+  test("gets no more data than its limit, and ends before the operator where memory is short", async () => {
+    const child = createLauncher()(
+      bash("read -r; ulimit -d; cat /proc/self/oom_score_adj", { stdin: "pipe", memoryLimit: 50 * 2 ** 20 }),
+    );
+    child.stdin?.end("go\n");
+    // In KiB. What bash starts inherits both.
+    expect((await ended(child)).stdout).toBe("51200\n1000\n");
+  });
+
   test("that finds no room for its pipes leaves none of them open", () => {
     const taken: number[] = [];
     const closed: number[] = [];

@@ -117,7 +117,11 @@ test("a Go program that panics is reported with the line before its stack", asyn
 
 test("a child that a signal ended says which", async () => {
   const result = await runFixture("suicide.sh");
-  expect(result).toMatchObject({ outcome: "failed", signal: "SIGKILL", message: "ended by SIGKILL" });
+  expect(result).toMatchObject({
+    outcome: "failed",
+    signal: "SIGKILL",
+    message: "ended by SIGKILL, which the system sends when memory is short",
+  });
   expect(result.exitCode).toBeUndefined();
 });
 

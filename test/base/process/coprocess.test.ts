@@ -44,7 +44,9 @@ test("kill ends it", async () => {
   child.send("x");
   await first;
   child.kill();
-  expect(await child.exited).toMatchObject({ message: "ended by SIGKILL" });
+  expect(await child.exited).toMatchObject({
+    message: "ended by SIGKILL, which the system sends when memory is short",
+  });
 });
 
 test("the end of all children ends it too", async () => {

@@ -80,3 +80,24 @@ it.runIf(process.platform === "linux")("one that this operator ends says why", a
     expect(seen.reported).toBe("helm uninstall web: cancelled: an edit came meanwhile");
   }, "helm is ended");
 });
+
+const NO_MORE = "; the operator's memory limit leaves it no more";
+
+it.each([
+  [
+    "Go",
+    "exit 2",
+    "fatal error: runtime: out of memory\n\nruntime stack:\n",
+    "exit code 2: fatal error: runtime: out of memory",
+  ],
+  ["another program", "exit 1", "Out of memory!\n", "exit code 1: Out of memory!"],
+])("a helm that gets no more memory says so, in the words of %s", async (_, exit, stderr, words) => {
+  await expect(
+    helmOf("short", `printf '${stderr.replaceAll("\n", "\\n")}' >&2; ${exit}`).uninstall(release),
+  ).rejects.toThrow(new RegExp(`^helm uninstall web: ${words}${NO_MORE}$`));
+});
+
+it("an error of the API server about memory is none of helm's memory", async () => {
+  const script = `echo "Error: admission webhook denied: Pods are out of memory" >&2; exit 1`;
+  await expect(helmOf("other", script).uninstall(release)).rejects.toThrow(/denied: Pods are out of memory$/);
+});

@@ -20,7 +20,7 @@ test.each<[limit: number | undefined, count: number | undefined, goMemLimit: str
   [128, 1, "64MiB"],
 ])("of %s MiB, helm gets %s times %s", (limit, count, goMemLimit) => {
   const memory = divideMemory(limit && limit * MIB);
-  expect(memory).toEqual({ count, goMemLimit });
+  expect(memory).toEqual({ limit: limit && limit * MIB, count, goMemLimit });
   const helms = (count ?? 0) * Number.parseInt(goMemLimit);
   // The operator, with half of a small limit, and all helm processes fit.
   const fits = limit === undefined || Math.min(256, limit / 2) + helms <= limit;
@@ -92,4 +92,15 @@ test("helms of all namespaces together wait for a place; an aborted one does not
     end(release ?? "");
   }
   expect(await Promise.all(ended)).toEqual(["done", "done", "done", "done"]);
+});
+
+test("each helm may have the data that the operator leaves of the limit, and what takes no memory", () => {
+  const dataOf = (limit?: number): number | undefined =>
+    new HelmPlaces(divideMemory(limit && limit * MIB)).dataLimit;
+  const own = process.memoryUsage.rss() / MIB;
+  expect(dataOf()).toBeUndefined();
+  expect(dataOf(1)).toBe(128 * MIB);
+  const left = (dataOf(10_000) ?? 0) / MIB - 128;
+  // The test itself takes and returns memory.
+  expect(Math.abs(10_000 - own - left)).toBeLessThan(50);
 });

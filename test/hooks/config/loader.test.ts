@@ -92,7 +92,7 @@ describe("a hook that cannot be configured is a problem that names it", () => {
   test.each([
     ["echo one >&2; echo two >&2; exit 4", "the hook failed: exit code 4: one | two"],
     ["exit 4", "the hook failed: exit code 4"],
-    ["kill -9 $$", "the hook failed: ended by SIGKILL"],
+    ["kill -9 $$", "the hook failed: ended by SIGKILL, which the system sends when memory is short"],
     ["true", "the configuration is empty: the hook printed nothing for --config"],
     [`${V1} 'schedule: [{}]'; echo 'x: 1'`, "schedule[0].crontab is required; x is a forbidden property"],
     ["head -c 2000000 /dev/zero | tr '\\0' x", "the configuration is larger than 1 MiB"],
