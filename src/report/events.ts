@@ -81,6 +81,8 @@ const UID_CHECK_MS = 50;
 /** The API server refuses a longer `reportingInstance`. */
 const MAX_INSTANCE_LENGTH = 128;
 const CALL_TIMEOUT_MS = 5000;
+/** Calls at once during a stop: the next leader waits for them. */
+const LAST_CALLS = 8;
 
 /** An Event and its repetitions, which the server stores as one object. */
 interface Series {
@@ -90,6 +92,8 @@ interface Series {
   count: number;
   /** By the monotonic clock. */
   lastAt: number;
+  /** Resolves when the call that creates the Event has ended. */
+  readonly created: Promise<void>;
 }
 
 /**
@@ -103,7 +107,7 @@ export class EventWriter {
   readonly #series = new Map<string, Series>();
   /** Series with repetitions that are not written yet. */
   readonly #timers: Timers<Series>;
-  /** Sends one call after another. */
+  /** Sends one call after another, and several at once during a stop. */
   readonly #calls = new PQueue({ concurrency: 1 });
   readonly #wall: WallTimes;
   #seq = 0;
@@ -148,6 +152,7 @@ export class EventWriter {
   async flush(): Promise<void> {
     this.#uidWaitEndsAt = 0;
     this.#flushAbort.abort();
+    this.#calls.concurrency = LAST_CALLS;
     for (const series of this.#series.values()) {
       if (!this.#timers.has(series)) continue;
       this.#timers.cancel(series);
@@ -170,17 +175,17 @@ export class EventWriter {
     const sequence = this.#seq.toString(16).padStart(4, "0");
     this.#seq += 1;
     const name = `${event.module ?? operatorName}.${now.toString(16)}${sequence}`;
-    // The map is in the order of insertion: a new series must be its last entry.
-    this.#series.delete(key);
-    this.#series.set(key, { name, count: 1, lastAt: clock.monotonic() });
     const target = { resource: EVENTS, namespace: this.#options.namespace };
     // Only the first Events wait for uids: objects that are missing after this time may never appear.
     this.#uidWaitEndsAt ??= clock.monotonic() + UID_WAIT_MS;
-    this.#enqueueCall(async (signal) => {
+    const created = this.#enqueueCall(async (signal) => {
       await this.#waitBeforeCreate(event.module, signal);
       const body = this.#buildEvent(name, event, now);
       return create(this.#options.client, target, { body, signal, timeoutMs: CALL_TIMEOUT_MS });
     });
+    // The map is in the order of insertion: a new series must be its last entry.
+    this.#series.delete(key);
+    this.#series.set(key, { name, count: 1, lastAt: clock.monotonic(), created });
   }
 
   /**
@@ -201,7 +206,8 @@ export class EventWriter {
   #writeSeries(series: Series): void {
     const { client, namespace } = this.#options;
     const target = { resource: EVENTS, namespace, name: series.name };
-    this.#enqueueCall(async (signal) => {
+    void this.#enqueueCall(async (signal) => {
+      await series.created;
       const lastObservedTime = formatMicroTime(this.#wall.toWallTime(series.lastAt));
       const body = { series: { count: series.count, lastObservedTime } };
       try {
@@ -218,12 +224,14 @@ export class EventWriter {
     return this.#calls.size + this.#calls.pending;
   }
 
-  /** Queues a call; beyond MAX_CALLS, the Event is dropped (back-pressure). */
-  #enqueueCall(call: (signal: AbortSignal) => Promise<unknown>): void {
+  /** Queues a call; beyond MAX_CALLS, the Event is dropped (back-pressure). Resolves when it has ended or is dropped. */
+  async #enqueueCall(call: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
     if (this.#callCount >= MAX_CALLS) return;
-    this.#calls
-      .add(() => call(this.#abort.signal))
-      .catch((error: unknown) => this.#options.logger.debug("Event dropped", { error: oneLine(error) }));
+    try {
+      await this.#calls.add(() => call(this.#abort.signal));
+    } catch (error) {
+      this.#options.logger.debug("Event dropped", { error: oneLine(error) });
+    }
   }
 
   /** Forgets series that have ended, and the oldest ones beyond MAX_SERIES: the map begins with the oldest. */

@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 
 import { KnownSecrets, silentLogger } from "../../src/base/index.ts";
 import { ApiError, type ApiRequest, type KubeClient } from "../../src/kube/index.ts";
@@ -89,6 +89,21 @@ describe("EventWriter", () => {
     events.record(failed);
     await events.flush();
     expect(calls.map(({ method }) => method)).toEqual(["POST", "PATCH", "POST", "POST"]);
+  });
+
+  it("writes several at once during a stop, and repetitions after their Event", async () => {
+    const answers: (() => void)[] = [];
+    const { calls, events } = world(() => new Promise((resolve) => answers.push(() => resolve({}))));
+    for (const module of ["a", "b", "c"]) events.record({ ...failed, module });
+    events.record(failed);
+    const flushed = events.flush();
+    await vi.waitUntil(() => calls.length === 3);
+    expect(calls.map(({ method }) => method)).toEqual(["POST", "POST", "POST"]);
+    for (const answer of answers.splice(0)) answer();
+    await vi.waitUntil(() => calls.length === 4);
+    expect(calls[3]).toMatchObject({ method: "PATCH", body: { series: { count: 2 } } });
+    for (const answer of answers) answer();
+    await flushed;
   });
 
   it("begins a new Event when the server has forgotten the old one", async () => {

@@ -39,8 +39,8 @@ interface LeaseOptions extends KubeAccess {
   readonly events: LeaseEvents;
 }
 
-/** A candidate reads the Lease at least this often, so that it acquires a released one, and notices the last renewal, within a second. */
-const MAX_CHECK_INTERVAL_MS = 800;
+/** A candidate reads the Lease at least this often, so that it acquires a released one, and notices the last renewal, within half a second. */
+const MAX_CHECK_INTERVAL_MS = 400;
 /** A request may take this part of the renew deadline: a slow answer is better than none, and there is time for another try. */
 const REQUEST_SHARE = 1 / 3;
 /** The search for an explanation must not delay renewals for long. */

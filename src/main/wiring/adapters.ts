@@ -173,13 +173,13 @@ export class Adapters {
   }
 
   /**
-   * Writes pending statuses and Events, unless another operator is the leader by now, and stops. Gives up after LAST_WRITES_MS:
+   * Writes pending statuses and Events, unless another operator is the leader by now, and stops. Gives up after `mayTakeMs`:
    * the next leader writes the rest.
    */
-  async flush(isLeader = true): Promise<void> {
+  async flush(isLeader = true, mayTakeMs = LAST_WRITES_MS): Promise<void> {
     if (isLeader) {
       const timeoutAbort = new AbortController();
-      const timeout = sleep(this.#base.clock, LAST_WRITES_MS, timeoutAbort.signal);
+      const timeout = sleep(this.#base.clock, mayTakeMs, timeoutAbort.signal);
       const allWritten = this.statusMirror.flush().then(() => this.#events.flush());
       await Promise.race([allWritten, timeout]);
       timeoutAbort.abort(); // Ends the timer.

@@ -27,6 +27,8 @@ import { explain } from "../../report/index.ts";
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
 /** When the watchdog kills the operator itself, if it has not stopped after the loss of the lease. */
 const LEASE_EXPIRE_MS = LEASE_GRACE_MS - 500;
+/** Longest time for the last statuses and Events where another replica waits, which takes over within a second. */
+const HANDOVER_WRITES_MS = 500;
 
 export interface OperatorOptions {
   readonly settings: Settings;
@@ -105,7 +107,8 @@ export class Operator {
     await this.#base.actors.waitForRevocations();
     await this.#components?.webhooks.stop();
     await this.#endChildren();
-    await this.#components?.adapters.flush(this.#components.leadership.isLeader);
+    const mayTakeMs = this.#options.settings.ha ? HANDOVER_WRITES_MS : undefined;
+    await this.#components?.adapters.flush(this.#components.leadership.isLeader, mayTakeMs);
     await this.#components?.leadership.release();
   }
 

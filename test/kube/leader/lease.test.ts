@@ -208,13 +208,13 @@ describe("acquiring", () => {
     expect(events).toEqual(["me waits for other", "me acquired"]);
   });
 
-  test("given back while waiting: taken within a second", async () => {
+  test("given back while waiting: taken within half a second", async () => {
     const { server, lease, turn, rest } = await lab();
     server.hold(OTHER);
     const acquired = lease.acquire();
     await rest();
     server.hold("");
-    await turn(1000);
+    await turn(500);
     await acquired;
     expect(lease.isHeld).toBe(true);
   });
