@@ -83,7 +83,7 @@ export class ConversionObjects {
     if (crd === undefined || !this.#isOwn(crd)) return true;
     const stored = objectOf(crd["status"])["storedVersions"];
     const versions = Array.isArray(stored) ? stored.map(String) : [];
-    if (versions.length > 1) {
+    if (versions.length > 1 && hasConversionWebhook(crd)) {
       const issue = `CustomResourceDefinition ${crdName} keeps its conversion webhook: objects may be stored as ${versions.join(", ")}, and would be unreadable without it. Store them all as one version (docs: "Storage version migration"), and it is withdrawn`;
       this.#options.onIssue(crdName, issue);
       return false;
@@ -116,11 +116,10 @@ export class ConversionObjects {
     await replace(this.#options.client, { resource: RESOURCE, name: crd.metadata.name }, { body });
   }
 
-  /** Whether the conversion of the CRD is one that this operator configured. */
+  /** Whether the conversion of the CRD is one that this operator configured, or its annotation is left. */
   #isOwn(crd: WatchedObject): boolean {
-    return (
-      hasConversionWebhook(crd) && (isConvertedBy(crd, this.#options.name) || this.#pointsToThisServer(crd))
-    );
+    const isPointed = hasConversionWebhook(crd) && this.#pointsToThisServer(crd);
+    return isPointed || isConvertedBy(crd, this.#options.name);
   }
 
   /** Whether the webhook of the CRD calls the address of this operator. */

@@ -62,3 +62,18 @@ test("a conversion is withdrawn although an answer shows the CRD as it was befor
   await registrar.flush();
   expect(watch()).toBeUndefined();
 });
+
+test("an annotation is removed that is left without a conversion webhook", async () => {
+  const { registrar, server, watch, conversion } = await lab();
+  registrar.set("hook", { group: "hooks", conversions: [{ crdName: NAME, path: "/convert" }] });
+  await registrar.flush();
+  server.crd = { ...server.crd, spec: { conversion: { strategy: "None" } } };
+  void watch()?.onApplied(server.crd);
+  registrar.remove("hook");
+  await registrar.flush();
+  expect(server.crd.metadata["annotations"]).toEqual({});
+  void watch()?.onApplied(server.crd);
+  await registrar.flush();
+  await registrar.flush();
+  expect([watch(), conversion()]).toEqual([undefined, { strategy: "None" }]);
+});
