@@ -32,7 +32,7 @@ import type {
   Release,
   ReleaseOutcome,
 } from "./types.ts";
-import { FormerObjectsWatch } from "./objects/former-objects.ts";
+import { FormerObjectsWatch, handleFormerObjects } from "./objects/former-objects.ts";
 import { claimRemainingHookObjects } from "./objects/hook-objects.ts";
 import { retainBeforeRemoval } from "./objects/retain.ts";
 import { DeferredLabels } from "./release/deferred-labels.ts";
@@ -239,7 +239,7 @@ export class Releases {
     if (location !== undefined)
       await completeMove(this.#moduleTools.forRelease(name), { release: name, signal }, location);
     const tools = this.#moduleTools.forRelease(name);
-    await retainBeforeRemoval(tools, { name, helm }, signal);
+    const recorded = await retainBeforeRemoval(tools, { name, helm }, signal);
     const run = { release: name, signal, onWait, mayHaveHooks: true, mayEnd: false };
     await withHookWatch(tools, run, (end) =>
       this.#runUninstall(tools, { release: name, overrides: helm, signal: end }),
@@ -247,13 +247,7 @@ export class Releases {
     await this.store.refresh(name);
     if (isInstalled(this.store.get(name)))
       throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
-    try {
-      const { objects } = await this.store.readSummary(this.store.get(name) ?? meta);
-      this.#formerObjects.add(name, objects, tools);
-    } catch (error) {
-      // A record that cannot be read is reported elsewhere.
-      this.#options.logger.debug("Former objects are not checked", { release: name, error: oneLine(error) });
-    }
+    await handleFormerObjects(tools, name, { recorded, signal });
   }
 
   /** Runs helm, and marks a release failed whose objects helm left: the next run would skip an uninstalled release. */

@@ -103,7 +103,7 @@ describe("the key of an installation", () => {
     const { api, key, warnings } = await lab();
     api.on(`GET ${ONE}`, status(404, "NotFound"));
     await key.read();
-    expect([api.requests.length, warnings]).toEqual([1, []]);
+    expect([api.requests.length, warnings]).toEqual([2, []]);
   });
 
   it.each([

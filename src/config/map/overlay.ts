@@ -10,7 +10,6 @@ import {
   ignoreNotFound,
   isAlreadyExists,
   isForbidden,
-  isNotFound,
   mergePatch,
   remove,
   retryConflicts,
@@ -64,7 +63,6 @@ async function tryMoveOverlay(location: ConfigLocation, name: string): Promise<v
     await remove(client, target(CONFIG_MAPS), { preconditions: { uid, resourceVersion } });
     logger.info("The overlay ConfigMap was moved into the Secret of its name", { secret: name });
   } catch (error) {
-    if (isNotFound(error)) return;
     if (!isForbidden(error)) throw error;
     logger.warn("The overlay ConfigMap was copied into the Secret and cannot be deleted: delete it", {
       configMap: name,

@@ -80,7 +80,7 @@ export async function migrateObjects({ live, crd }: Migration, tools: CrdTools):
     const failed = conditionOf(migration, "Failed", "True");
     if (failed !== undefined) {
       // So that the next call tries again.
-      await remove(client, target, { signal }).catch(ignoreNotFound);
+      await remove(client, target, { signal });
       throw new Error(`${KIND} ${name} has failed: ${asString(failed["message"]) ?? "no reason given"}`);
     }
     if (clock.monotonic() > deadline)
@@ -89,7 +89,7 @@ export async function migrateObjects({ live, crd }: Migration, tools: CrdTools):
       );
     await sleep(clock, CHECK_MS, signal);
   }
-  await remove(client, target, { signal }).catch(ignoreNotFound);
+  await remove(client, target, { signal });
 }
 
 /**

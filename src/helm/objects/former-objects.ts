@@ -1,12 +1,13 @@
 /**
- * The former objects of a release, which an earlier revision has and the installed one lacks. In an upgrade or a rollback, helm skips the
- * deletion of an object that it cannot read, and succeeds: no later revision contains the object, so nobody would delete it. Finalizers keep
- * others although they are being deleted.
+ * The former objects of a release, which an earlier revision has and the installed one lacks, or which a removed release has. helm skips the
+ * deletion of an object that it cannot read, or that it takes for missing, and succeeds: no later revision contains the object, so nobody
+ * would delete it. Finalizers keep others although they are being deleted.
  */
 
 import { exponentialDelay, mapInParallel, oneLine, type Clock } from "../../base/index.ts";
 import { namespacedKey, resourceKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { Loop } from "../../runtime/index.ts";
+import { isInstalled } from "../release/revisions.ts";
 import type { Reconciler, ReleaseCheckTools } from "../types.ts";
 import {
   deleteObject,
@@ -17,9 +18,9 @@ import {
 } from "./live-objects.ts";
 
 /**
- * Call it after a success of helm: deletes those of the `recorded` objects, which `retainBeforeUpgrade` has returned, that the installed
- * revision lacks and that still belong to the release. Has all of them watched until they are deleted. Never throws: the release is
- * installed. An object that cannot be deleted is logged.
+ * Call it after a success of helm: deletes those of the `recorded` objects, which `retainBeforeUpgrade` or `retainBeforeRemoval` has returned,
+ * that the installed revision lacks and that still belong to the release. Has those that remain watched until they are deleted. Never
+ * throws: helm has succeeded. An object that cannot be deleted is logged.
  */
 export async function handleFormerObjects(
   tools: Reconciler,
@@ -33,34 +34,36 @@ export async function handleFormerObjects(
   try {
     const installed = tools.store.get(release);
     if (installed === undefined) return;
-    const { objects } = await tools.store.readSummary(installed);
+    const { objects } = isInstalled(installed) ? await tools.store.readSummary(installed) : { objects: [] };
     const dropped = new Map(recorded.map((object) => [keyOf(object), object]));
     for (const object of objects) dropped.delete(keyOf(object));
-    await mapInParallel(MAX_PARALLEL_REQUESTS, [...dropped.values()], (object) =>
-      deleteIfLeft(tools, object, { release, signal }),
+    const remaining = await mapInParallel(MAX_PARALLEL_REQUESTS, [...dropped.values()], async (object) =>
+      (await deleteIfLeft(tools, object, { release, signal })) ? [object] : [],
     );
-    tools.watchFormerObjects(release, [...dropped.values()], tools);
+    tools.watchFormerObjects(release, remaining.flat(), tools);
   } catch (error) {
     tools.logger.warn("Objects that helm left are not known", { release, error: oneLine(error) });
   }
 }
 
-/** Deletes an object unless it is gone, is being deleted, must be kept, or belongs to another owner. */
+/** Deletes an object unless it is gone, is being deleted, must be kept, or belongs to another owner. Returns whether its deletion may take longer. */
 async function deleteIfLeft(
   tools: Reconciler,
   object: ObjectRef,
   { release, signal }: { readonly release: string; readonly signal: AbortSignal },
-): Promise<void> {
+): Promise<boolean> {
   const fields = { release, object: resourceName(object) };
   try {
     const live = await readLiveObject(tools, object, signal);
     const isOwn = isSameOwner(live?.owner, { release, namespace: tools.namespace });
-    if (live === undefined || !isOwn || live.isTerminating || hasKeepPolicy(live)) return;
+    if (live === undefined || !isOwn || hasKeepPolicy(live)) return false;
+    if (live.isTerminating) return true;
     await deleteObject(tools, live, { signal });
     tools.logger.warn("An object that helm left is deleted", fields);
   } catch (error) {
     tools.logger.warn("An object that helm left cannot be deleted", { ...fields, error: oneLine(error) });
   }
+  return true;
 }
 
 /** At most so many objects of a release are checked. */

@@ -161,12 +161,12 @@ export async function deleteObject(
   { target, uid }: LiveObject,
   call: { readonly propagationPolicy?: "Background"; readonly signal: AbortSignal | undefined },
 ): Promise<void> {
-  await remove(client, target, { ...call, preconditions: { uid } }).catch(ignoreNotFound);
+  await remove(client, target, { ...call, preconditions: { uid } });
 }
 
 /** Whether an object has the policy `keep`, with which helm does not delete it. */
-export function hasKeepPolicy({ annotations }: LiveObject): boolean {
-  return annotations[RESOURCE_POLICY]?.trim() === KEEP;
+export function hasKeepPolicy({ annotations }: Pick<LiveObject, "annotations">): boolean {
+  return annotations[RESOURCE_POLICY]?.trim().toLowerCase() === KEEP;
 }
 
 /** Whether an object has the label and the annotations by which helm recognizes an object of a release. */

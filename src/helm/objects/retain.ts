@@ -5,9 +5,10 @@
 
 import { findMissingPermissions } from "../../kube/index.ts";
 import { mapInParallel } from "../../base/index.ts";
-import type { Module } from "../../base/model/index.ts";
+import { objectOf, type Json, type Module } from "../../base/model/index.ts";
 import { withoutObjects } from "../manifest/edit-manifest.ts";
 import {
+  expandLists,
   parseDocuments,
   listHookObjects,
   namespacedKey,
@@ -33,23 +34,37 @@ import {
 } from "./live-objects.ts";
 
 /**
- * Call it before a release is uninstalled: retains objects, and refuses a removal whose hooks would replace objects of others. Throws
- * ExistingObjectsError, and when an object cannot be read or the record was changed meanwhile.
+ * Call it before a release is uninstalled: retains objects, and refuses a removal whose hooks would replace objects of others. Returns the
+ * objects that the chart does not tell helm to keep, for `handleFormerObjects`. Throws ExistingObjectsError, and when an object cannot be
+ * read or the record was changed meanwhile.
  */
 export async function retainBeforeRemoval(
   tools: Reconciler,
   module: Pick<Module, "name" | "helm">,
   signal?: AbortSignal,
-): Promise<void> {
+): Promise<ObjectRef[]> {
   const newest = await tools.store.refresh(module.name, signal);
-  if (newest === undefined) return;
+  if (newest === undefined) return [];
   await forgetGoneKinds(tools, { release: module.name, revisions: [newest], signal });
   const meta = tools.store.get(module.name) ?? newest;
   const [manifest = "", ...hooks] = await tools.store.readManifests(meta, signal);
   const run = { verb: "delete", hooks: listHookObjects(hooks.flatMap(parseDocuments)) } as const;
   await refuseHookReplacements(tools, { module, signal }, run);
-  const objects = listObjectRefs(parseDocuments(manifest));
-  await retainObjects(tools, meta, { objects, signal, isRemoval: true });
+  const documents = parseDocuments(manifest);
+  await retainObjects(tools, meta, { objects: listObjectRefs(documents), signal, isRemoval: true });
+  // helm looks at the annotation of a whole list.
+  return listObjectRefs(
+    documents
+      .filter((each) => !isKept(each))
+      .flatMap(expandLists)
+      .filter((each) => !isKept(each)),
+  );
+}
+
+/** Whether a document of a manifest has the policy `keep`. */
+function isKept(document: Json): boolean {
+  const { annotations } = objectOf(objectOf(document)["metadata"]);
+  return hasKeepPolicy({ annotations: objectOf(annotations) as Record<string, string> });
 }
 
 /**

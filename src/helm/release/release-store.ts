@@ -302,7 +302,7 @@ export class ReleaseStore {
     // Oldest first, so that the newest shows the state of the release until the end.
     for (const meta of this.revisionsIn(namespace, name).reverse()) {
       const call = { signal, preconditions: { uid: meta.uid } };
-      await remove(this.#options.client, secretRef(meta), call).catch(ignoreNotFound);
+      await remove(this.#options.client, secretRef(meta), call);
     }
     this.#summaries.forget(name);
     await this.refreshIn(namespace, name, signal);

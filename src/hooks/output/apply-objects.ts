@@ -1,6 +1,15 @@
 /** Applies the object operations that a hook leaves (docs/reference/hooks.md, "Objects"). */
 
-import { create, get, isAlreadyExists, isNotFound, jsonPatch, mergePatch, remove } from "../../kube/index.ts";
+import {
+  create,
+  get,
+  ignoreNotFound,
+  isAlreadyExists,
+  isNotFound,
+  jsonPatch,
+  mergePatch,
+  remove,
+} from "../../kube/index.ts";
 import { replace, retryConflicts } from "../../kube/index.ts";
 import type { Discovery, KubeClient, Propagation, Resource, Target } from "../../kube/index.ts";
 import { findRoundedNumber, type FilterEngine } from "../filter/index.ts";
@@ -124,19 +133,13 @@ async function deleteObject(
   operation: keyof typeof PROPAGATION,
 ): Promise<void> {
   const { client, clock, signal } = options;
-  try {
-    await remove(client, target, { propagationPolicy: PROPAGATION[operation] });
-    if (operation !== "Delete") return;
-    const deadline = clock.monotonic() + DELETE_TIMEOUT_MS;
-    while (clock.monotonic() < deadline) {
-      // Throws NotFound once the object is deleted.
-      await get(client, target);
-      await sleep(clock, DELETE_CHECK_MS, signal);
-      signal?.throwIfAborted();
-    }
-  } catch (error) {
-    if (isNotFound(error)) return;
-    throw error;
+  const existed = await remove(client, target, { propagationPolicy: PROPAGATION[operation] });
+  if (!existed || operation !== "Delete") return;
+  const deadline = clock.monotonic() + DELETE_TIMEOUT_MS;
+  while (clock.monotonic() < deadline) {
+    if ((await get(client, target).catch(ignoreNotFound)) === undefined) return;
+    await sleep(clock, DELETE_CHECK_MS, signal);
+    signal?.throwIfAborted();
   }
   throw new Error("still exists after 20s");
 }

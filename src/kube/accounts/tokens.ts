@@ -4,14 +4,7 @@ import { createHash } from "node:crypto";
 
 import { oneLine, retryAfterErrors } from "../../base/index.ts";
 import { describeAccount, userOf, type Account } from "../../base/model/index.ts";
-import {
-  ApiError,
-  ignoreNotFound,
-  isAlreadyExists,
-  isConflict,
-  isForbidden,
-  isNotFound,
-} from "../api-errors.ts";
+import { ApiError, isAlreadyExists, isConflict, isForbidden, isNotFound } from "../api-errors.ts";
 import type { KubeAccess } from "../client/client.ts";
 import { create, remove, type Target } from "../client/verbs.ts";
 import {
@@ -112,8 +105,7 @@ export class RunTokens {
       const target = { resource: SECRETS, namespace: account.namespace, name: secretNameOf(owner, operator) };
       const revoking: Promise<unknown> = revokeSecret({ client, clock }, target)
         .catch((error: unknown) => {
-          if (!isNotFound(error))
-            logger.debug("A former token cannot be revoked", { module, error: oneLine(error) });
+          logger.debug("A former token cannot be revoked", { module, error: oneLine(error) });
         })
         .finally(() => {
           if (this.#revocations.get(key) === revoking) this.#revocations.delete(key);
@@ -180,8 +172,8 @@ class RunToken {
     const { name, uid } = secret.metadata;
     const target = { resource: SECRETS, namespace: this.#owner.account.namespace, name };
     await revokeSecret(this.#options, target, { uid }).catch((error: unknown) => {
-      // The Secret is deleted already (404), or the name belongs to a newer Secret (409, because the uid differs).
-      if (!isNotFound(error) && !isConflict(error)) this.#reportProblem(error);
+      // With another uid, the name belongs to a newer Secret.
+      if (!isConflict(error)) this.#reportProblem(error);
     });
   }
 
@@ -249,7 +241,7 @@ class RunToken {
     } catch (error) {
       if (isNotFound(error)) throw new MissingAccountError(account);
       if (!isAlreadyExists(error)) throw error;
-      await remove(client, { ...target, name }).catch(ignoreNotFound);
+      await remove(client, { ...target, name });
       return createSecret();
     }
   }
@@ -281,7 +273,7 @@ async function revokeSecret(
 ): Promise<void> {
   const endsAt = clock.monotonic() + REVOCATION_TIMEOUT_MS;
   const isFinal = (error: unknown, { delayMs }: { readonly delayMs: number }): boolean =>
-    isNotFound(error) || isConflict(error) || isForbidden(error) || clock.monotonic() + delayMs >= endsAt;
+    isConflict(error) || isForbidden(error) || clock.monotonic() + delayMs >= endsAt;
   await retryAfterErrors(
     () => remove(client, target, { preconditions, timeoutMs: endsAt - clock.monotonic() }),
     { clock, delays: REVOCATION_DELAYS, isFinal },

@@ -1,7 +1,7 @@
 /** One request to the API server: method, headers and body, and the retry rules. */
 
 import { toYamlSafeJson } from "../../base/index.ts";
-import { ApiError, ConnectionError, OversizeError, isTlsFailure } from "../api-errors.ts";
+import { ApiError, ConnectionError, OversizeError, isNotFound, isTlsFailure } from "../api-errors.ts";
 
 /** HTTP methods the API server knows. */
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -87,10 +87,12 @@ interface Retry {
 /**
  * Decides whether a call that failed `tries` times (1 = the first) is sent again; undefined = no. Obeys `Retry-After` of
  * overload answers; a read is repeated once after a cut connection; any call is repeated once with fresh
- * credentials after 401 or a failed TLS handshake. Writes that may have taken effect are never repeated.
+ * credentials after 401 or a failed TLS handshake, and once after the answer that its object does not exist: a false one would end
+ * what nobody does later, such as a deletion. Writes that may have taken effect are never repeated.
  */
 export function decideRetry(error: unknown, request: ApiRequest, tries: number): Retry | undefined {
   if (tries >= MAX_TRIES) return undefined;
+  if (isNotFound(error)) return tries === 1 ? { waitMs: 0 } : undefined;
   if (error instanceof ConnectionError) return decideConnectionRetry(error, request, tries);
   return error instanceof ApiError ? decideAnswerRetry(error, request, tries) : undefined;
 }

@@ -2,7 +2,7 @@
 
 import { DepthError, wasCut } from "../../base/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject } from "../../base/model/index.ts";
-import { ConnectionError } from "../api-errors.ts";
+import { ConnectionError, ignoreNotFound } from "../api-errors.ts";
 import { pathOf, type ObjectPath, type ResourceType } from "../resources.ts";
 import type { WatchedObject } from "../watch/watch-spec.ts";
 import type { KubeClient } from "./client.ts";
@@ -124,15 +124,22 @@ export function serverSideApply<T = JsonObject>(
   return write(client, target, { force: false, ...options, ...verb });
 }
 
-/** Deletes one object; returns the object if finalizers keep it, or a Status. */
-export function remove<T = JsonObject>(
+/** Deletes one object, and resolves to whether it existed; finalizers may keep it. */
+export async function remove(
   client: KubeClient,
   target: Target,
   options: RemoveOptions = {},
-): Promise<T> {
+): Promise<boolean> {
   const { propagationPolicy, preconditions } = options;
   const body = { apiVersion: "v1", kind: "DeleteOptions", propagationPolicy, preconditions };
-  return client.json<T>({ ...options, method: "DELETE", path: pathOf(target.resource, target), body });
+  const path = pathOf(target.resource, target);
+  return client.json({ ...options, method: "DELETE", path, body }).then(() => true, isAbsence);
+}
+
+/** For `catch`: false for an answer that the object does not exist; throws every other error. */
+function isAbsence(error: unknown): false {
+  ignoreNotFound(error);
+  return false;
 }
 
 type Verb = Required<Pick<ApiRequest, "method">> & Pick<ApiRequest, "contentType">;

@@ -164,7 +164,7 @@ export class OwnObjects {
     if (step === "patch") return this.#patchObject(mirrored, liveObject, marks);
     const { uid, resourceVersion } = liveObject;
     const options = { ...this.#callOptions, preconditions: { uid, resourceVersion } };
-    await remove(this.#api.client, this.#targetOf(mirrored.id), options).catch(ignoreNotFound);
+    await remove(this.#api.client, this.#targetOf(mirrored.id), options);
     return undefined;
   }
 

@@ -158,7 +158,7 @@ export class AdmissionObjects {
     const { resource, name } = object;
     if (wanted.length === 0) {
       if (found === undefined) return;
-      await remove(client, { resource, name }).catch(ignoreNotFound);
+      await remove(client, { resource, name });
       return logger.info("Webhooks are no longer registered", { kind: resource.kind, name });
     }
     const id = `${resource.kind} ${name}`;

@@ -18,6 +18,7 @@ const ref = (name: string, apiVersion = "v1", namespace?: string) => ({
 async function leave(
   metadata: object | undefined,
   installed = [ref("new")],
+  status = "deployed",
 ): Promise<{ deleted: number; log: string; watched: string[] }> {
   const { api, client } = await fake();
   const logged: LoggedLine[] = [];
@@ -30,7 +31,7 @@ async function leave(
     namespace: "ops",
     discovery: { resolve: () => Promise.resolve({ ...CONFIG_MAPS, verbs: ["get", "delete"] }) },
     logger: keepLog(logged),
-    store: { get: () => ({}), readSummary: () => Promise.resolve({ objects: installed }) },
+    store: { get: () => ({ status }), readSummary: () => Promise.resolve({ objects: installed }) },
     watchFormerObjects: (_: string, objects: { name: string }[]) =>
       watched.push(...objects.map(({ name }) => name)),
   } as unknown as Reconciler;
@@ -51,14 +52,23 @@ test.each([
   ["belongs to another release", { annotations: { ...OWN, "meta.helm.sh/release-name": "other" } }],
   ["belongs to nobody", { annotations: {} }],
   ["must be kept", { annotations: { ...OWN, "helm.sh/resource-policy": "keep" } }],
-  ["is being deleted", { annotations: OWN, deletionTimestamp: "2026-01-01T00:00:00Z" }],
 ])("an object that %s is left alone", async (_, metadata) => {
+  expect(await leave(metadata)).toEqual({ deleted: 0, log: "[]", watched: [] });
+});
+
+test("an object that is being deleted is watched", async () => {
+  const metadata = { annotations: OWN, deletionTimestamp: "2026-01-01T00:00:00Z" };
   expect(await leave(metadata)).toEqual({ deleted: 0, log: "[]", watched: ["old"] });
+});
+
+test("helm leaves nothing of a release that is removed", async () => {
+  const { deleted, watched } = await leave({ annotations: OWN }, [ref("old"), ref("new")], "uninstalled");
+  expect([deleted, watched]).toEqual([1, ["old"]]);
 });
 
 test.each([
   ["another version", ref("old", "v2")],
   ["its namespace", ref("old", "v1", "ops")],
 ])("an object that the installed revision names with %s is left alone", async (_, object) => {
-  expect(await leave({ annotations: OWN }, [object])).toEqual({ deleted: 0, log: "[]", watched: ["new"] });
+  expect(await leave({ annotations: OWN }, [object])).toEqual({ deleted: 0, log: "[]", watched: [] });
 });

@@ -3,7 +3,8 @@ import { expect, test } from "vitest";
 import { parseDocuments, namespacedKey, listObjectRefs } from "../../../src/helm/manifest/manifest.ts";
 import type { ReleaseMeta } from "../../../src/helm/release/revisions.ts";
 import type { Reconciler } from "../../../src/helm/types.ts";
-import { retainBeforeUpgrade } from "../../../src/helm/objects/retain.ts";
+import { retainBeforeRemoval, retainBeforeUpgrade } from "../../../src/helm/objects/retain.ts";
+import { systemClock } from "../../../src/base/index.ts";
 import { CONFIG_MAPS } from "../../../src/kube/index.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
 import { fake } from "../../kube/fixture.ts";
@@ -56,3 +57,46 @@ test.each([
     expect(JSON.stringify(logged).includes("its account may not change")).toBe(!stays);
   },
 );
+
+test("a removal checks afterwards what helm was to delete: not what the chart tells it to keep", async () => {
+  const { client } = await fake();
+  const named = (name: string, keep = ""): object => ({
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name, annotations: { "helm.sh/resource-policy": keep } },
+  });
+  const list = (keep: string, ...items: readonly object[]): object => ({
+    apiVersion: "v1",
+    kind: "List",
+    metadata: { annotations: { "helm.sh/resource-policy": keep } },
+    items,
+  });
+  const documents = [
+    named("one"),
+    named("kept", " Keep "),
+    list("", named("two"), named("kept-in-list", "keep")),
+    list("keep", named("in-kept-list")),
+  ];
+  const manifest = documents.map((each) => JSON.stringify(each)).join("\n---\n");
+  const meta = { name: "old", revision: 1, status: "deployed", labels: {} } as unknown as ReleaseMeta;
+  const tools = {
+    client,
+    clock: systemClock,
+    namespace: "ops",
+    discovery: {
+      resolve: () => Promise.resolve({ ...CONFIG_MAPS, verbs: ["get"] }),
+      invalidate: () => {},
+    },
+    store: {
+      refresh: () => Promise.resolve(meta),
+      newestRevisions: () => [],
+      get: () => meta,
+      revisions: () => [meta],
+      readSummary: () => Promise.resolve({ objects: listObjectRefs(parseDocuments(manifest)), hooks: [] }),
+      readManifests: () => Promise.resolve([manifest]),
+    },
+    findPendingOwners: () => Promise.resolve(new Map()),
+  } as unknown as Reconciler;
+  const checked = await retainBeforeRemoval(tools, { name: "old", helm: undefined });
+  expect(checked.map(({ name }) => name)).toEqual(["one", "two"]);
+});

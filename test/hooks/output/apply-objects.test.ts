@@ -101,7 +101,8 @@ describe("object patches", () => {
     api.on(`DELETE ${ONE}`, ok, status(404, "NotFound"));
     await apply({ operation, ...target });
     await apply({ operation, ...target });
-    expect(requested()).toEqual([`DELETE ${ONE}`, `DELETE ${ONE}`]);
+    // Only the second answer that it is missing counts.
+    expect(requested()).toEqual([`DELETE ${ONE}`, `DELETE ${ONE}`, `DELETE ${ONE}`]);
     expect(bodies()[0]).toMatchObject({ propagationPolicy });
   });
 
@@ -233,6 +234,6 @@ describe("object patches", () => {
       { operation: "Create", object: object({}) },
     );
     await expect(done).rejects.toThrow(/MergePatch Nothing x: .*knows no.*; MergePatch cm one: /);
-    expect(requested()).toEqual([`PATCH ${ONE}`, `POST ${MAPS}`]);
+    expect(requested()).toEqual([`PATCH ${ONE}`, `PATCH ${ONE}`, `POST ${MAPS}`]);
   });
 });

@@ -116,10 +116,14 @@ test("nothing waits for a revocation but the next token of the module, and runs 
   expect([count("POST secrets"), count("DELETE")]).toEqual([10, 10]);
 });
 
+/** With the hash that distinguishes operators. */
+const NAME_OF_WEB = "addon-operator-run-web-e37e6a580d";
+
 test("a Secret that a killed operator has left is replaced, which revokes its token", async () => {
   const { api, runs } = await tokens();
-  const made = { json: { metadata: { name: "addon-operator-run-web-x", uid: "new" } } };
+  const made = { json: { metadata: { name: NAME_OF_WEB, uid: "new" } } };
   api.on(`POST ${SECRETS}`, status(409, "AlreadyExists"), made);
+  api.on(`DELETE ${SECRETS}/${NAME_OF_WEB}`, { json: {} });
   expect(await runs.withToken(owner, async (token) => (await token()).token)).toBe("token-1");
   expect(calls(api).slice(0, 4)).toEqual([
     "POST secrets",
@@ -132,9 +136,8 @@ test("a Secret that a killed operator has left is replaced, which revokes its to
 test("Secrets that a killed operator has left are deleted, before the next run creates its own", async () => {
   const { api, runs } = await tokens();
   const deleted = Promise.withResolvers<{ json: object }>();
-  const hash = "e37e6a580d";
-  api.on(`DELETE ${SECRETS}/addon-operator-run-web-${hash}`, () => deleted.promise);
-  api.on(`DELETE ${SECRETS}/addon-operator-run-off-${hash}`, status(404, "NotFound"));
+  api.on(`DELETE ${SECRETS}/${NAME_OF_WEB}`, () => deleted.promise);
+  api.on(`DELETE ${SECRETS}/${NAME_OF_WEB.replace("web", "off")}`, { json: {} });
   runs.revokeFormer([owner, { module: "off", account }]);
   const run = runs.withToken(owner, async (token) => (await token()).token);
   await until(() => api.requests.length === 2);

@@ -138,6 +138,32 @@ describe("overload answers with Retry-After", () => {
   });
 });
 
+describe("the answer that an object does not exist", () => {
+  const ABSENT = status(404, "NotFound");
+
+  test.each<[string, Partial<ApiRequest>]>([
+    ["read", {}],
+    ["create", { method: "POST", body: {} }],
+    ["replace", { method: "PUT", body: {} }],
+    ["patch", { method: "PATCH", body: {}, contentType: "application/merge-patch+json" }],
+    ["delete", { method: "DELETE" }],
+  ])("a %s is sent once more, and only the second such answer counts", async (_, request) => {
+    const { api, client } = await fake();
+    const route = `${request.method ?? "GET"} ${PATH}`;
+    api.on(route, ABSENT, FINE, ABSENT, ABSENT, FINE);
+    await expect(client.json({ path: PATH, ...request })).resolves.toEqual({ fine: true });
+    await expect(client.json({ path: PATH, ...request })).rejects.toMatchObject({ reason: "NotFound" });
+    expect(api.count(route)).toBe(4);
+  });
+
+  test("the 404 of another program is no such answer", async () => {
+    const { api, client } = await fake();
+    api.on(`DELETE ${PATH}`, { status: 404, json: { login: true } }, FINE);
+    await expect(client.json({ method: "DELETE", path: PATH })).rejects.toMatchObject({ status: 404 });
+    expect(api.requests).toHaveLength(1);
+  });
+});
+
 describe("cut connections", () => {
   test("a read is tried once more", async () => {
     const { api, client } = await fake();

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
 import * as kube from "../../../src/kube/index.ts";
+import { status } from "../../support/fake-api.ts";
 import { fake } from "../fixture.ts";
 
 const AT = { resource: kube.CONFIG_MAPS, namespace: "ops", name: "a" };
@@ -49,20 +50,6 @@ test.each<[string, (client: kube.KubeClient) => Promise<unknown>, Want]>([
     (client) => kube.serverSideApply(client, AT, { body: {}, force: true }),
     { method: "PATCH", query: { ...MANAGER, force: "true" }, type: "application/apply-patch+yaml" },
   ],
-  [
-    "remove",
-    (client) => kube.remove(client, AT, { propagationPolicy: "Foreground", preconditions: { uid: "u" } }),
-    {
-      method: "DELETE",
-      query: {},
-      body: {
-        apiVersion: "v1",
-        kind: "DeleteOptions",
-        propagationPolicy: "Foreground",
-        preconditions: { uid: "u" },
-      },
-    },
-  ],
 ])("%s", async (_, call, want) => {
   const { api, client } = await fake();
   api.on(`${want.method} ${want.path ?? `${PATH}/a`}`, { json: { kind: "ConfigMap", metadata: {} } });
@@ -74,6 +61,21 @@ test.each<[string, (client: kube.KubeClient) => Promise<unknown>, Want]>([
   expect({ method: seen?.method, query: seen?.query, type, body }).toMatchObject(
     Object.fromEntries(Object.entries(want).filter(([name]) => name !== "path")),
   );
+});
+
+test.each([
+  ["an object that exists", { json: { kind: "Status" } }, true],
+  ["a missing object", status(404, "NotFound"), false],
+] as const)("remove of %s", async (_, answer, existed) => {
+  const { api, client } = await fake();
+  api.on(`DELETE ${PATH}/a`, answer);
+  const options = { propagationPolicy: "Foreground", preconditions: { uid: "u" } } as const;
+  expect(await kube.remove(client, AT, options)).toBe(existed);
+  expect(JSON.parse(api.requests[0]?.body ?? "")).toEqual({
+    apiVersion: "v1",
+    kind: "DeleteOptions",
+    ...options,
+  });
 });
 
 test("a list of metadata is asked for by the Accept header; null items are none", async () => {

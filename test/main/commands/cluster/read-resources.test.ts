@@ -56,7 +56,8 @@ it("lists 5,000 modules in pages, and keeps no values", async () => {
   const { modules } = await reader.listAll();
   expect(new Set(modules.map(({ metadata }) => metadata.name)).size).toBe(5000);
   expect(modules.some(({ status: is }) => is !== undefined && "values" in is)).toBe(false);
-  expect(api.requests.slice(1, -2).map(({ query }) => [query["limit"], query["continue"]])).toEqual(
+  const pages = api.requests.filter(({ path }) => path.endsWith("/addonmodules"));
+  expect(pages.map(({ query }) => [query["limit"], query["continue"]])).toEqual(
     Array.from({ length: 10 }, (_, page) => ["500", page === 0 ? undefined : String(page)]),
   );
 });
