@@ -17,10 +17,8 @@ import { StatusPublisher } from "./status-publisher.ts";
 
 /** Longest time from a change of the lock until its entries are compared. */
 const COMPARE_AFTER_MS = 5000;
-/** Time until the lock is compared again after an error. */
-const COMPARE_RETRY_MS = 60_000;
-/** Until the ModuleSources are reconciled again after an error. */
-const RECONCILE_RETRY = { firstMs: 1000, maxMs: 300_000 };
+/** Until the ModuleSources are reconciled, or the lock is compared, again after an error. */
+const RETRY = { firstMs: 1000, maxMs: 300_000 };
 /** Changes of the state within this time cause one review: a converge changes the state many times. */
 const REVIEW_DELAY_MS = 50;
 /** Time until a review is repeated whose work has failed: at rest, no change of the state would cause another one. */
@@ -56,11 +54,11 @@ export class SourceController {
     const { hub, namespace, clock } = options;
     this.#startedAt = clock.monotonic();
     this.#statusPublisher = new StatusPublisher(context);
-    this.#reconcileLoop = this.#createLoop(() => this.#reconcile(), RECONCILE_RETRY);
+    this.#reconcileLoop = this.#createLoop(() => this.#reconcile(), RETRY);
     this.#lockLoop = new Loop({
       clock,
       run: () => this.#restoreLock(),
-      retry: COMPARE_RETRY_MS,
+      retry: RETRY,
       onError: (error) => {
         const fields = { configMap: context.lock.name, error: oneLine(error) };
         options.logger.warn("The lock cannot be compared or completed", fields);

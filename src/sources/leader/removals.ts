@@ -10,8 +10,8 @@ import type { SourceList } from "../source-list.ts";
 import type { LockEntry } from "../types.ts";
 
 const CRD = "modulesources.addon-operator.io";
-/** Until the uid of the CRD is read again after an error. */
-const CRD_RETRY = { firstMs: 1000, maxMs: 300_000 };
+/** Until the API server is asked again after an error. */
+const RETRY = { firstMs: 1000, maxMs: 300_000 };
 
 /**
  * Decides which modules are removed. Nothing but a user's change of a ModuleSource removes a module: if the CRD is deleted,
@@ -38,13 +38,13 @@ export class SourceRemovals {
     this.#crdLoop = new Loop({
       clock,
       run: () => this.#recordCrdUid(),
-      retry: CRD_RETRY,
+      retry: RETRY,
       onError: (error) => logger.debug("The CRD of ModuleSources cannot be read", { error: oneLine(error) }),
     });
     this.#loop = new Loop({
       clock,
       run: () => this.#confirmRemovals(),
-      retry: BLOCKED_RETRY_MS,
+      retry: RETRY,
       onError: (error) => this.#block(`the ModuleSources cannot be read: ${oneLine(error)}`),
     });
   }
