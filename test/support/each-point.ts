@@ -167,11 +167,12 @@ async function settle(
 }
 
 /** The operator reaches the state of an undisturbed run and stays there, and nothing of its predecessor is left. */
-export async function expectState(
-  stage: Stage,
-  truth: Undisturbed,
-  operator: OperatorProcess,
-): Promise<void> {
+async function expectState(stage: Stage, truth: Undisturbed, operator: OperatorProcess): Promise<void> {
+  await reachState(stage, truth, operator);
+  await leaveState(stage, operator);
+}
+
+async function reachState(stage: Stage, truth: Undisturbed, operator: OperatorProcess): Promise<void> {
   let found = "";
   const isSettled = (state: string): boolean => (found = state) === truth.state;
   try {
@@ -179,8 +180,35 @@ export async function expectState(
   } catch (error) {
     throw new Error(`expected ${truth.state}\nfound    ${found}`, { cause: error });
   }
+}
+
+async function leaveState(stage: Stage, operator: OperatorProcess): Promise<void> {
   await stage.endOthers?.(operator);
   await expectNothingLeft(stage.pageState, operator);
+}
+
+/**
+ * As `expectState`, under a kubelet: an operator that ends with exit code 1 before it is there is started again, once. Resolves to
+ * whether it was.
+ */
+export async function expectStateAtLast(
+  stage: Stage,
+  truth: Undisturbed,
+  operator: OperatorProcess,
+): Promise<boolean> {
+  const failure = await reachState(stage, truth, operator).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  if (failure !== undefined) {
+    const stillRuns = new Promise<undefined>((done) => void setImmediate(done, undefined));
+    const ended = await Promise.race([operator.exit, stillRuns]);
+    if (ended?.code !== 1) throw failure;
+    await expectState(stage, truth, await stage.replace());
+    return true;
+  }
+  await leaveState(stage, operator);
+  return false;
 }
 
 /**
@@ -219,10 +247,10 @@ export async function crashAtFileChange(story: Story, n: number, truth: Undistur
   return isReached;
 }
 
-/** What became of a false answer: whether there was such a request, and whether it ended the start of the process. */
+/** What became of a false answer: whether there was such a request, and whether it ended the process. */
 export interface Answered {
   readonly isReached: boolean;
-  readonly endedStart: boolean;
+  readonly wasRestarted: boolean;
 }
 
 /** Plays a story in which request `n` gets a false answer, and compares the state. */
@@ -241,23 +269,8 @@ export async function answerFalsely(
     return true;
   };
   proxy.answer(match, answer, 1);
-  const first = await stage.play();
-  const last = await startAgain(stage, first);
-  await expectState(stage, truth, last).catch((error: Error) => {
+  const wasRestarted = await expectStateAtLast(stage, truth, await stage.play()).catch((error: Error) => {
     throw new Error(`${request}: ${error.message}`, { cause: error.cause });
   });
-  return { isReached: request !== undefined, endedStart: last !== first };
-}
-
-/** Resolves to the operator, or to its successor if its start ended with an error: a kubelet would start it again. */
-async function startAgain(stage: Stage, operator: OperatorProcess): Promise<OperatorProcess> {
-  const failure = await operator.waitReady().then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  if (failure === undefined) return operator;
-  const stillRuns = new Promise<undefined>((done) => void setImmediate(done, undefined));
-  const ended = await Promise.race([operator.exit, stillRuns]);
-  if (ended?.code !== 1) throw failure;
-  return stage.replace();
+  return { isReached: request !== undefined, wasRestarted };
 }

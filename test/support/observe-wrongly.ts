@@ -1,4 +1,4 @@
-import { expectState, openStage, type Undisturbed } from "./each-point.ts";
+import { expectStateAtLast, openStage, type Undisturbed } from "./each-point.ts";
 import type { PageState } from "./scene.ts";
 import { StaleApi, type Observation } from "./stale-api.ts";
 import type { Story } from "./story.ts";
@@ -32,6 +32,6 @@ export async function observeWrongly(
   const hasStruck = (): boolean => api.struck >= STRIKES;
   await operator.until(hasStruck, "it has struck", { timeoutMs: DISTORTED_MS }).catch(() => {});
   api.isOver = true;
-  await expectState(stage, truth, operator);
+  await expectStateAtLast(stage, truth, operator);
   return api.struck;
 }

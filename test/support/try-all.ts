@@ -5,6 +5,14 @@ import { mapInParallel } from "../../src/base/index.ts";
 /** Operators wait for statuses and second checks: one at a time would leave processors idle. */
 const AT_ONCE = 2;
 
+/** The numbers from 1 to `count`, every `step`-th, or those that a text names: `3` or `3-9`. */
+export function selectPoints(count: number, step: number, only: string | undefined): number[] {
+  const all = Array.from({ length: count }, (_, i) => i + 1);
+  if (only === undefined) return all.filter((n) => (n - 1) % step === 0);
+  const [first = 1, last = first] = only.split("-").map(Number);
+  return all.filter((n) => n >= first && n <= last);
+}
+
 /** Something that is done at each of many points. */
 interface Trial<P> {
   readonly nameOf: (point: P) => string;

@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 
 import { answerFalsely, playUndisturbed, STORIES } from "../../support/each-point.ts";
 import type { FalseAnswer } from "../../support/fault-proxy.ts";
-import { Coverage, tryAll } from "../../support/try-all.ts";
+import { Coverage, selectPoints, tryAll } from "../../support/try-all.ts";
 
 /**
  * All requests of all stories, each with one of the answers in turn, from SEED on: as many seeds as answers try all combinations, and so
- * does ANSWER=all. Otherwise a few requests of some stories. STORY=NAME,NAME, REQUEST=N and ANSWER=KIND choose from them.
+ * does ANSWER=all. Otherwise a few requests of some stories. STORY=NAME,NAME, REQUEST=N or N-N, and ANSWER=KIND choose from them.
  */
 const LONG = process.env["LONG"] !== undefined;
 const { STORY, REQUEST, ANSWER } = process.env;
@@ -45,8 +45,7 @@ interface Point {
 }
 
 function points(requests: number): Point[] {
-  const all = Array.from({ length: requests }, (_, i) => i + 1);
-  const numbers = REQUEST === undefined ? all.filter((n) => (n - 1) % STEP === 0) : [Number(REQUEST)];
+  const numbers = selectPoints(requests, STEP, REQUEST);
   if (ANSWER === "all") return numbers.flatMap((n) => KINDS.map((kind) => ({ n, kind })));
   return numbers.map((n) => ({ n, kind: ANSWER ?? (KINDS[(n + SEED) % KINDS.length] as string) }));
 }
@@ -61,17 +60,17 @@ describe("a false answer to each request", () => {
       const truth = await playUndisturbed(story);
       const { requests } = truth;
       expect(requests).toBeGreaterThan(0);
-      let starts = 0;
+      let restarts = 0;
       const isReached = async ({ n, kind }: Point): Promise<boolean> => {
         const found = await answerFalsely(story, { n, answer: ANSWERS[kind] as FalseAnswer }, truth);
-        if (found.endedStart) starts += 1;
+        if (found.wasRestarted) restarts += 1;
         return found.isReached;
       };
       const nameOf = ({ n, kind }: Point): string => `STORY=${story.name} REQUEST=${n} ANSWER=${kind}`;
       const { reached, seconds } = await tryAll(points(requests), { nameOf, isReached });
       const combinations = coverage.add("combinations", reached, requests * KINDS.length);
       console.log(
-        `${story.name}: ${requests} requests with ${KINDS.length} answers, ${combinations}, ${starts} ended a start, in ${seconds} s, SEED=${SEED}`,
+        `${story.name}: ${requests} requests with ${KINDS.length} answers, ${combinations}, ${restarts} restarts, in ${seconds} s, SEED=${SEED}`,
       );
     },
   );

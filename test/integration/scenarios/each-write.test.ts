@@ -7,9 +7,9 @@ import {
   STORIES,
   withFileChanges,
 } from "../../support/each-point.ts";
-import { Coverage, tryAll } from "../../support/try-all.ts";
+import { Coverage, selectPoints, tryAll } from "../../support/try-all.ts";
 
-/** All writes and changes of files of all stories, or every fifth write of some. STORY=NAME,NAME and WRITE=N or FILE=N choose from them. */
+/** All writes and changes of files of all stories, or every fifth write of some. STORY=NAME,NAME and WRITE=N or FILE=N, also N-N, choose from them. */
 const LONG = process.env["LONG"] !== undefined;
 const STEP = LONG ? 1 : 5;
 const { STORY, WRITE, FILE } = process.env;
@@ -21,9 +21,8 @@ const hasFiles = LONG || FILE !== undefined;
 
 /** The points from 1 to `count`; `only` is the number of the one that is asked for. */
 function points(count: number, only: string | undefined): readonly number[] {
-  if (only !== undefined) return [Number(only)];
-  if (WRITE !== undefined || FILE !== undefined) return [];
-  return Array.from({ length: count }, (_, i) => i + 1).filter((n) => (n - 1) % STEP === 0);
+  const isOther = only === undefined && (WRITE !== undefined || FILE !== undefined);
+  return isOther ? [] : selectPoints(count, STEP, only);
 }
 
 describe("a crash at each point", () => {
