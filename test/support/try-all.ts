@@ -35,6 +35,9 @@ export async function tryAll<P>(
     }),
   );
   const seconds = Math.round((performance.now() - begin) / 1000);
+  const missed = points.filter((_, index) => reached[index] !== true).map(nameOf);
+  // An act that takes another way has fewer points.
+  if (missed.length > 0) console.log(`did not occur: ${missed.join(", ")}`);
   if (failures.length > 0) console.log(`${failures.length} of ${points.length} points failed`);
   expect(failures).toEqual([]);
   return { reached: reached.filter(Boolean).length, seconds };
