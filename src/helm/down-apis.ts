@@ -6,6 +6,7 @@
 import { remedyOf, type GroupVersion } from "../kube/index.ts";
 import { canonicalJson, listNames, sameJson } from "../base/index.ts";
 import { isContainer, valueAt, type Json } from "../base/model/index.ts";
+import { HelmError } from "./binary/helm-errors.ts";
 import { formatApiVersion, listApiVersions } from "./chart/capabilities.ts";
 import { readChartTexts } from "./chart/chart.ts";
 import {
@@ -143,16 +144,11 @@ async function findEffectOfDownApis(
   const versions = await tools.discovery.readVersions();
   const down = versions.filter((each) => each.isDown && (names === undefined || isNamed(each, names)));
   if (down.length === 0) return undefined;
-  const kubeVersion = await tools.capabilities.kubeVersion();
-  const render = async (apiVersions: readonly string[]): Promise<Json[]> =>
-    parseDocuments(await renderForApis(reconciliation, { kubeVersion, apiVersions }));
   const served = versions.filter(({ isDown }) => !isDown).flatMap(listApiVersions);
   const texts = [...readChartTexts(request.module), request.values];
   const unknown = [...down.flatMap(listApiVersions), ...findMentionedKinds(texts, down)];
-  const [incomplete, complete] = [await render(served), await render([...served, ...unknown])];
-  const withoutRandom = sameJson(incomplete, complete)
-    ? (document: Json): Json => document
-    : createRandomFilter(incomplete, await render(served));
+  const renderings = await renderWithAndWithout(reconciliation, served, unknown);
+  const { incomplete, complete, withoutRandom } = renderings ?? NO_RENDERINGS;
   const [without, withApis] = [indexByText(incomplete), indexByText(complete.map(withoutRandom))];
   const manifests = await tools.store.readManifests(release, request.signal);
   const recorded = manifests.flatMap(parseDocuments).map(withoutRandom);
@@ -169,6 +165,40 @@ async function findEffectOfDownApis(
   const mentioned = down.filter(({ group }) => texts.some((text) => text.includes(group)));
   const apis = (mentioned.length > 0 ? mentioned : down).map(formatApiVersion);
   return { apis, without, onlyWithApis, onlyWithout, affected, recorded };
+}
+
+interface Renderings {
+  /** What the chart renders without the APIs that are down. */
+  readonly incomplete: readonly Json[];
+  /** What it renders with them. */
+  readonly complete: readonly Json[];
+  /** Replaces random content of a document with that of `incomplete`. */
+  readonly withoutRandom: (document: Json) => Json;
+}
+
+const NO_RENDERINGS: Renderings = { incomplete: [], complete: [], withoutRandom: (document) => document };
+
+/**
+ * Renders the chart without the server, for the APIs `served` and with `unknown` ones. Undefined if the templates fail because `lookup`
+ * finds nothing: then only the objects that the rendering with the server lacks count.
+ */
+async function renderWithAndWithout(
+  reconciliation: Reconciliation,
+  served: readonly string[],
+  unknown: readonly string[],
+): Promise<Renderings | undefined> {
+  const kubeVersion = await reconciliation.tools.capabilities.kubeVersion();
+  const render = async (apiVersions: readonly string[]): Promise<Json[]> =>
+    parseDocuments(await renderForApis(reconciliation, { kubeVersion, apiVersions }));
+  try {
+    const [incomplete, complete] = [await render(served), await render([...served, ...unknown])];
+    if (sameJson(incomplete, complete)) return { ...NO_RENDERINGS, incomplete, complete };
+    return { incomplete, complete, withoutRandom: createRandomFilter(incomplete, await render(served)) };
+  } catch (error) {
+    reconciliation.request.signal.throwIfAborted();
+    if (!(error instanceof HelmError) || !reconciliation.chart.reach.lookup) throw error;
+    return undefined;
+  }
 }
 
 /** Whether a chart asks for an API, or for one of its kinds. */

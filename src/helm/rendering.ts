@@ -17,6 +17,8 @@ import {
 } from "../base/index.ts";
 import { objectOf, type JsonObject, type Module } from "../base/model/index.ts";
 import { ScratchDir } from "../base/process/index.ts";
+import { HelmError } from "./binary/helm-errors.ts";
+import { helmSays } from "./binary/helm-messages.ts";
 import type { ChartOptions, Helm, UpgradeOptions, OfflineRenderOptions } from "./binary/helm.ts";
 import { toHelmValues } from "./binary/values-text.ts";
 import {
@@ -72,9 +74,20 @@ export async function renderManifestsFromCopy(
   reconciliation: Reconciliation,
   options: UpgradeOptions,
 ): Promise<string[]> {
-  const { helm } = reconciliation.tools;
-  const manifests = needsServer(reconciliation) ? await helm.dryRun(options) : undefined;
-  if (manifests !== undefined) return manifests;
+  const { tools, chart } = reconciliation;
+  try {
+    if (needsServer(reconciliation)) return await tools.helm.dryRun(options);
+  } catch (error) {
+    // Where the server lacks kinds of the chart, whose CRDs helm may install only with the chart, helm refuses that.
+    if (!(error instanceof HelmError) || !helmSays(error, "unknownKind")) throw error;
+    return renderWithoutServer(reconciliation, options).then(
+      (manifest) => [manifest],
+      (reason: unknown) => {
+        // Templates that find nothing with `lookup` may fail for that reason alone.
+        throw chart.reach.lookup && reason instanceof HelmError ? error : reason;
+      },
+    );
+  }
   return [await renderWithoutServer(reconciliation, options)];
 }
 

@@ -298,6 +298,44 @@ describe.each(HELMS)("releases with %s", (which) => {
     }
   });
 
+  test("while an aggregated API is down, a chart that fails without its lookup is upgraded, unless objects would go", async () => {
+    const proxy = await FaultProxy.open(cluster().kubeconfig);
+    const client = connect({ kubeConfig: proxy.kubeconfig, userAgent: "test", logger: silentLogger });
+    const group = "down.example.net";
+    proxy.rewrite(
+      ({ path }) => path === "/apis",
+      (body) => {
+        const list = JSON.parse(body) as { items?: object[] };
+        list.items?.unshift({ metadata: { name: group }, versions: [{ version: "v1", freshness: "Stale" }] });
+        return JSON.stringify(list);
+      },
+    );
+    try {
+      const kubeconfig = kubeconfigOf(client, lab.root);
+      await restart({ client, discovery: new Discovery(client), kubeconfig });
+      const found = `lookup "v1" "ConfigMap" .Release.Namespace "m"`;
+      const fails = `{{ if and .Release.IsUpgrade (not (${found})) }}{{ fail "give the current password" }}{{ end }}\n`;
+      const asks = `{{ if .Capabilities.APIVersions.Has "${group}/v1" }}{{ fail "unexpected" }}{{ end }}\n`;
+      const extra = `---\n{{ if .Values.m.extra }}\n${CONFIG_MAP.replace("{{ .Release.Name }}", "extra")}{{ end }}\n`;
+      await putChart(`${fails}${asks}${CONFIG_MAP}${extra}`);
+      expect(await reconcile({ m: { a: 1, extra: true } })).toMatchObject({ action: "installed" });
+      expect(await reconcile({ m: { a: 1, extra: true } })).toMatchObject({ action: "unchanged" });
+      expect(await reconcile({ m: { a: 2, extra: true } })).toMatchObject({ action: "upgraded" });
+      await expect(reconcile({ m: { a: 2, extra: false } })).rejects.toThrow(
+        `waits for the API ${group}/v1, which does not answer: without it, the chart would delete or change ConfigMap/extra;`,
+      );
+      // An upgrade that failed is tried again with other inputs.
+      const bad = `---\n{{ if .Values.m.bad }}kind: ConfigMap\napiVersion: v1\nmetadata: {name: A_}{{ end }}`;
+      await putChart(`${fails}${asks}${CONFIG_MAP}${extra}${bad}`);
+      await expect(reconcile({ m: { a: 3, extra: true, bad: true } })).rejects.toThrow("A_");
+      expect(await reconcile({ m: { a: 3, extra: true } })).toMatchObject({ action: "upgraded" });
+    } finally {
+      releases.close();
+      await client.close();
+      await proxy.close();
+    }
+  });
+
   test("CRDs of sub-charts come with the first installation, unless their condition is off, and outlive it", async () => {
     const group = `${lab.namespace}.example.org`;
     const crd = (plural: string): string => `apiVersion: apiextensions.k8s.io/v1

@@ -20,7 +20,7 @@ import {
 import { span } from "../../base/trace/index.ts";
 import { HelmBinary, helmEnvironment, RELEASE_VARIABLE, SERVER_VARIABLE } from "./binary.ts";
 import { HelmError, UnreadObjectsError } from "./helm-errors.ts";
-import { extractReason, helmSays, UNREAD_OBJECTS } from "./helm-messages.ts";
+import { extractReason, UNREAD_OBJECTS } from "./helm-messages.ts";
 import { HelmPlaces } from "./memory.ts";
 import { redactHelmError } from "./reported-error.ts";
 
@@ -180,20 +180,14 @@ export class Helm {
 
   /**
    * The texts of the manifest and of each hook as an upgrade would store them, rendered with the server's data (`lookup`, `.Capabilities`).
-   * Undefined where the server lacks kinds of the chart, whose CRDs helm may install only with the chart: helm refuses that.
    */
-  async dryRun(options: UpgradeOptions): Promise<string[] | undefined> {
+  async dryRun(options: UpgradeOptions): Promise<string[]> {
     // The owners of existing objects do not affect the rendering, and a dry run changes no object.
     const dryRun = ["--take-ownership", "--dry-run=server", "-o", "json"];
     const args = [...(await this.#upgradeArgs(options)), ...dryRun];
-    try {
-      const { stdout } = await this.#run("upgrade", args, options);
-      const release = objectOf(JSON.parse(stdout));
-      return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => asString(manifest) ?? "");
-    } catch (error) {
-      if (!(error instanceof HelmError) || !helmSays(error, "unknownKind")) throw error;
-      return undefined;
-    }
+    const { stdout } = await this.#run("upgrade", args, options);
+    const release = objectOf(JSON.parse(stdout));
+    return [release, ...objectsIn(release["hooks"])].map(({ manifest }) => asString(manifest) ?? "");
   }
 
   /** The definitions in `crds/` of a chart and of all its sub-charts, as text. */
