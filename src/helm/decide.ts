@@ -98,8 +98,9 @@ export function decideBeforeRendering(reconciliation: Reconciliation): ReleaseDe
   const { tools, release, chart, inputsDigest, hasFormerDigest } = reconciliation;
   const { managedBy } = tools;
   const rejection = findRejection(reconciliation);
-  const usesLookup = chart.reach.lookup;
-  return decide({ release, inputsDigest, hasFormerDigest, managedBy, usesLookup, rejection });
+  // What differs between two renderings with random results says nothing about the objects that templates look up.
+  const usesOnlyLookup = chart.reach.lookup && !chart.reach.random;
+  return decide({ release, inputsDigest, hasFormerDigest, managedBy, usesOnlyLookup, rejection });
 }
 
 /**
@@ -142,7 +143,8 @@ export interface DecisionInput {
   /** The release has the digest of the same inputs as version 0.2 computed it. */
   readonly hasFormerDigest?: boolean;
   readonly managedBy: string;
-  readonly usesLookup: boolean;
+  /** Templates use `lookup`, and no functions with random results. */
+  readonly usesOnlyLookup: boolean;
   /** Why these inputs are not applied. */
   readonly rejection?: Rejection | undefined;
 }
@@ -170,5 +172,5 @@ export function decide(input: DecisionInput): ReleaseDecision {
   if (labels[RELEASE_LABELS.inputs] !== inputsDigest && !hasFormerDigest)
     return { act: "compare", why: "inputs changed" };
   // The digest of the inputs does not cover the objects that templates look up.
-  return input.usesLookup ? { act: "compare", why: "templates use lookup" } : { act: "keep" };
+  return input.usesOnlyLookup ? { act: "compare", why: "templates use lookup" } : { act: "keep" };
 }

@@ -22,7 +22,7 @@ describe("decide", () => {
       "install: the release was uninstalled",
     ],
     ["equal inputs", {}, "keep"],
-    ["equal inputs, but lookup", { usesLookup: true }, "compare: templates use lookup"],
+    ["equal inputs, but lookup", { usesOnlyLookup: true }, "compare: templates use lookup"],
     [
       "changed inputs",
       { release: { ...deployed, labels: labels(OURS, "v1-old") } },
@@ -70,7 +70,7 @@ describe("decide", () => {
       release: deployed,
       inputsDigest: "v1-now",
       managedBy: OURS,
-      usesLookup: false,
+      usesOnlyLookup: false,
       ...change,
     };
     const decision = decide(evidence);

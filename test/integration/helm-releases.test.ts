@@ -786,7 +786,7 @@ rules: []
       expect(await data()).toContain(`"a":"2"`);
     });
 
-    test("with lookup are rendered: an upgrade only where that makes a difference", async () => {
+    test("come back as they were recorded, also with lookup and random functions", async () => {
       const keeps = `{{ $old := lookup "v1" "Secret" .Release.Namespace "kept" }}
 apiVersion: v1
 kind: Secret
@@ -806,8 +806,10 @@ ${CONFIG_MAP}`;
       expect((await read("secret", "kept")).data).toEqual(before);
       await kubectl("delete", "secret", "kept");
       expect(await reconcile({ m: { a: 1 } }, { missingObjects: absent })).toMatchObject({
-        action: "upgraded",
+        action: "restored",
+        release: { revision: 1 },
       });
+      expect((await read("secret", "kept")).data).toEqual(before);
     });
 
     test.runIf(once)(
@@ -1143,6 +1145,19 @@ ${CONFIG_MAP}`;
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
     await kubectl("create", "cm", "x");
     expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "upgraded" });
+    await kubectl("delete", "cm", "x", "m");
+    const missingObjects = [`${lab.namespace}/ConfigMap/m`];
+    expect(await reconcile({ m: { a: 1 } }, { missingObjects })).toMatchObject({ action: "upgraded" });
+  });
+
+  test("a chart with lookup and random functions is upgraded only if an input changes", async () => {
+    const found = `lookup "v1" "ConfigMap" .Release.Namespace "x"`;
+    await putChart(
+      CONFIG_MAP.replace("{{ .Values.m.a }}", `{{ .Values.m.a }}{{ len (${found}) }}{{ uuidv4 }}`),
+    );
+    await reconcile({ m: { a: 1 } });
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "unchanged" });
+    expect(await reconcile({ m: { a: 2 } })).toMatchObject({ action: "upgraded" });
   });
 
   test("random functions are skipped on equal inputs, also after a restart, so that passwords stay", async () => {

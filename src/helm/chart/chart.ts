@@ -28,7 +28,7 @@ import {
   type ChartFile,
 } from "../../modules/index.ts";
 import type { Capabilities } from "./capabilities.ts";
-import { mentionsCrds, mentionsHooks, TemplateScanner, type Reach } from "./template-scan.ts";
+import { mentionsCrds, mentionsHooks, scanCalls, TemplateScanner, type Reach } from "./template-scan.ts";
 
 /** Facts about a module's chart, found without running helm. */
 export interface Chart {
@@ -188,6 +188,7 @@ function addReachOfFiles(reach: Reach, contents: Contents): Reach {
   const schemas = texts((rel) => SCHEMA_FILE.test(rel) || isPacked(rel));
   const schemaReadsGlobals = schemas.some((text) => text.includes(`"global"`));
   const renderedByTpl = reach.tpl ? texts(() => true) : [];
+  const calls = renderedByTpl.map(scanCalls);
   // The scan has read the templates.
   const others = reach.tpl ? texts((rel) => !isTemplate(rel)) : [];
   const capabilities = others.some((text) => text.includes("Capabilities"));
@@ -198,16 +199,11 @@ function addReachOfFiles(reach: Reach, contents: Contents): Reach {
     dynamic: reach.dynamic || schemaReadsGlobals || metadata.includes(undefined),
     capabilities: reach.capabilities || capabilities,
     apis: capabilities ? undefined : reach.apis,
-    lookup: reach.lookup || renderedByTpl.some(mentionsLookup),
+    lookup: reach.lookup || calls.some(({ lookup }) => lookup),
+    random: reach.random || calls.some(({ random }) => random),
     hooks: reach.hooks || [...values, ...renderedByTpl].some(mentionsHooks),
     crds: reach.crds || [...values, ...renderedByTpl].some(mentionsCrds),
   };
-}
-
-/** Whether a text contains a template action with `lookup`. */
-function mentionsLookup(text: string): boolean {
-  const [, ...actions] = text.split("{{");
-  return actions.some((action) => /\blookup\b/.test(action.split("}", 1)[0] ?? ""));
 }
 
 /** A path below `global`, such as `db.enabled` of `global.db.enabled`. */
@@ -301,8 +297,10 @@ export function addReachOfValues(chart: Chart, valuesText: string): Chart {
   const readsCapabilities = rendersValues && valuesText.includes("Capabilities");
   const capabilities = reach.capabilities || readsCapabilities;
   const apis = readsCapabilities ? undefined : reach.apis;
-  const lookup = reach.lookup || (rendersValues && mentionsLookup(valuesText));
-  return { ...chart, reach: { ...reach, hooks, crds, capabilities, apis, lookup } };
+  const calls = rendersValues ? scanCalls(valuesText) : { lookup: false, random: false };
+  const lookup = reach.lookup || calls.lookup;
+  const random = reach.random || calls.random;
+  return { ...chart, reach: { ...reach, hooks, crds, capabilities, apis, lookup, random } };
 }
 
 /** Largest content of a packed sub-chart that is unpacked, in bytes: protects the memory of the operator. */

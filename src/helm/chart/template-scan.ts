@@ -19,6 +19,8 @@ export interface Reach {
   /** The only APIs that templates ask for, as in `.Capabilities.APIVersions.Has "apps/v1"`; undefined where the scan cannot follow that. */
   readonly apis: ReadonlySet<string> | undefined;
   readonly lookup: boolean;
+  /** Templates call functions whose result differs in each rendering, such as `genCA`. */
+  readonly random: boolean;
   /** Text from values or files is rendered as a template. */
   readonly tpl: boolean;
   readonly hooks: boolean;
@@ -39,6 +41,7 @@ interface Scan {
   /** Literal names of APIs; undefined where the templates may ask for any. */
   apis: Set<string> | undefined;
   lookup: boolean;
+  random: boolean;
   tpl: boolean;
   /** Keys under which the root context was put into a `dict`. */
   readonly rootKeys: Set<string>;
@@ -61,6 +64,8 @@ const VALUES_METHODS = new Set(["AsMap", "YAML", "Encode", "Table", "PathValue"]
 const TEMPLATE_CALLS = new Set(["include", "template", "block"]);
 /** Functions whose result does not contain the value itself. */
 const INSPECTING_FUNCTIONS = new Set(["kindIs", "kindOf", "typeIs", "typeOf", "empty", "not"]);
+/** Functions whose result differs in each rendering. */
+const RANDOM_FUNCTION = /^(?:rand[A-Z]\w*|gen[A-Z]\w*|htpasswd|bcrypt|shuffle|uuidv4|encryptAES|now|ago)$/;
 /** Keywords that begin a block, which `end` closes. */
 const BLOCK_KEYWORDS = new Set(["if", "with", "range", "define", "block"]);
 
@@ -83,6 +88,7 @@ export class TemplateScanner {
     capabilities: false,
     apis: new Set(),
     lookup: false,
+    random: false,
     tpl: false,
     rootKeys: new Set(),
     escapingFields: new Set(),
@@ -112,6 +118,13 @@ export class TemplateScanner {
  */
 export function mentionsHooks(text: string): boolean {
   return /\bhelm\.sh\/(?!chart\b|resource-policy\b|release-name)/.test(text);
+}
+
+/** Whether the template actions of a text that `tpl` renders call `lookup`, and functions whose result differs in each rendering. */
+export function scanCalls(text: string): Pick<Reach, "lookup" | "random"> {
+  const [, ...actions] = text.split("{{");
+  const words = actions.flatMap((action) => (action.split("}", 1)[0] ?? "").match(/\w+/g) ?? []);
+  return { lookup: words.includes("lookup"), random: words.some((word) => RANDOM_FUNCTION.test(word)) };
 }
 
 /** True when a text may be, or become, a CustomResourceDefinition. */
@@ -170,6 +183,7 @@ function scanWord(file: FileScan, tokens: readonly TemplateToken[], at: number):
   const word = tokens[at]?.text ?? "";
   if (word === "tpl") scan.tpl = true;
   if (word === "lookup") scan.lookup = true;
+  if (RANDOM_FUNCTION.test(word)) scan.random = true;
   if (word.includes("Capabilities")) scanCapabilities(scan, word, tokens[at + 1]);
   const values = parseValuesPath(word);
   if (values !== undefined) scanValuesPath(scan, values);

@@ -358,7 +358,9 @@ describe("what else reads values", () => {
     await put("templates/b.yaml", "{{ tpl (.Files.Get `x`) . }}");
     expect(await read()).toMatchObject({ dynamic: true, lookup: false });
     await put("x", "{{ lookup `v1` `Secret` `a` `b` }}");
-    expect(await read()).toMatchObject({ lookup: true });
+    expect(await read()).toMatchObject({ lookup: true, random: false });
+    await put("x", "lookup {{ genCA `a` 1 }}");
+    expect(await read()).toMatchObject({ lookup: false, random: true });
   });
 });
 

@@ -111,6 +111,11 @@ test.each<[string, object]>([
   [`{{ (lookup "v1" "Secret" "a" "b").data }}`, { capabilities: false, lookup: true }],
   ["lookup in a text, Capabilities too", { capabilities: false, lookup: false }],
   [`{{ "lookup" }}`, { lookup: false }],
+  [`{{ $ca := genCA "a" 1 }}`, { random: true, lookup: false }],
+  [`{{ htpasswd "a" .Values.b | quote }}`, { random: true }],
+  [`{{ .Values.a | default (randAlphaNum 9) }}`, { random: true }],
+  [`{{ now | date "2006" }}`, { random: true }],
+  [`{{ .now }}{{ "genCA" }}genCA{{ generate }}`, { random: false }],
   ["kind: CustomResourceDefinition", { crds: true, hooks: false }],
   ["kind: ConfigMap", { crds: false }],
 ])("%s looks at the cluster: %o", (template, wanted) => {

@@ -87,7 +87,7 @@ test.each<Case>([
     release: revisions[0],
     inputsDigest: inputs,
     managedBy: "us",
-    usesLookup: false,
+    usesOnlyLookup: false,
     rejection,
   });
   const to = decision.act === "rollback" ? ` to ${decision.rejection.goodRevision.revision}` : "";
