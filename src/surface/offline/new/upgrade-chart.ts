@@ -69,6 +69,7 @@ export function upgradeChart(
     const newChart = await describePulledChart(draft, pulled, tools.archives);
     if (newChart.addonEntry.digest === currentEntry.digest)
       return { text: `${dir}: ${newChart.name} ${newChart.version} is installed already\n`, code: 1 };
+    requireSameName(dir, module, newChart);
     const charts = new OfflineCharts(tools, { config });
     const chart = { chart: module.chart, chartDir: newChart.chartDir, crdFiles: newChart.crdFiles };
     const changes = await describeChartChanges({ module, tree }, chart, charts);
@@ -123,11 +124,19 @@ function selectSource(dir: string, { source }: ChartLocation, { chart }: Upgrade
   throw new ProblemError({ file: addonFilePath(dir), key: "chart.source", message, remedy });
 }
 
+/** Throws ProblemError if the fetched chart has another name than the chart of the module: its objects would replace those of the module. */
+function requireSameName(dir: string, module: Module, newChart: DescribedChart): void {
+  const { name } = readNameAndVersion(module.chartDir);
+  if (name === "" || newChart.name === name) return;
+  const message = `the fetched chart is ${newChart.name}, and not another version of ${name}`;
+  const remedy = "correct --chart or chart.source, or create a module for it with new module";
+  throw new ProblemError({ file: addonFilePath(dir), message, remedy });
+}
+
 /** The first line of the displayed changes: old and new version. */
 function changesTitle(module: Module, newChart: DescribedChart): string {
   const { name, version } = readNameAndVersion(module.chartDir);
-  const newName = newChart.name === name ? "" : `${newChart.name} `;
-  const title = `${module.name}: ${name} ${version} → ${newName}${newChart.version}`;
+  const title = `${module.name}: ${name} ${version} → ${newChart.version}`;
   if (newChart.version === version) return `${title} (the same version with other content)`;
   if (!isOlderVersion(newChart.version, version)) return title;
   return `${title} (a downgrade: charts are seldom tested that way)`;

@@ -299,6 +299,17 @@ CRDs:
         ),
       /chart\.source\.repo/,
     ],
+    [
+      "a chart of another name",
+      () => {
+        putFiles(join(root, "other"), {
+          ...NEW,
+          "Chart.yaml": "apiVersion: v2\nname: other\nversion: 9.0.0\n",
+        });
+        return ["--chart", join(root, "other")];
+      },
+      /the fetched chart is other, and not another version of public-web/,
+    ],
   ])("refuses %s", async (_, make, message) => {
     const args = make() ?? [];
     const before = whole();
