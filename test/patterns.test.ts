@@ -82,11 +82,11 @@ const all = [...found.flatMap(({ patterns }) => patterns), ...loaded.flat()];
 const repeats = ({ source }: RegExp): boolean =>
   /[*+{]/.test(source.replaceAll(/\\.|\[(?:\\.|[^\]\\])*\]/gs, ""));
 
-const LENGTH = process.env["LONG"] === undefined ? 100_000 : 200_000;
+const LENGTH = process.env["LONG"] === undefined ? 50_000 : 200_000;
 /** The part of the length that is tried first. */
 const PART = 10;
 /** What takes longer for the part never ends. */
-const PART_LIMIT_MS = 500;
+const PART_LIMIT_MS = LENGTH / 200;
 /** What is linear needs a tenth of it for the whole length; what is not, much more. */
 const SUSPICIOUS_MS = LENGTH / 1000;
 /** Who needs less for that part stays below it with quadratic growth, too. */

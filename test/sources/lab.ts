@@ -205,6 +205,7 @@ export async function sourcesLab(
       const most = done === undefined ? rounds : Infinity;
       for (let round = 0; round < most; round += 1) {
         if (done?.() === true) return;
+        if (round >= rounds) await new Promise((resolve) => setTimeout(resolve, 1));
         for (let turn = 0; turn < 20 || isDiskBusy(); turn += 1)
           await new Promise((resolve) => setImmediate(resolve));
         while (await api.step());
