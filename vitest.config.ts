@@ -21,11 +21,14 @@ const measuring = [
 
 /** Small files that take long. */
 const long = [
+  "test/integration/budgets.test.ts",
   "test/integration/readme.test.ts",
   "test/integration/scenarios/kill-points.test.ts",
   "test/integration/scenarios/server.test.ts",
   "test/integration/scripts/control-plane.test.ts",
   "test/integration/status-docs.test.ts",
+  "test/integration/status-handshake.test.ts",
+  "test/integration/tenancy-tokens.test.ts",
 ];
 
 /** In a fresh checkout large files come first: small ones that take long would be left to one worker at the end. */

@@ -50,22 +50,26 @@ async function testChange() {
   const built = await build();
   const files = integrationFiles();
   const chosen = files.filter(({ isNightly }) => !isNightly);
-  // Integration tests often wait, which leaves a third of two processors to those beside them.
-  await Promise.all([checksAndUnitTests(), built && integrationTests("helm", chosen)]);
+  // Integration tests often wait, which leaves a third of two processors to those beside them. Unit tests do not wait for the
+  // checks: else one worker would be left alone with them at the end.
+  await Promise.all([checks(), unitTests(), built && integrationTests("helm", chosen)]);
   const left = files.length - chosen.length;
   process.stdout.write(
     `\n${left} of ${files.length} files of integration tests, and Helm 3, are left to \`npm run test:nightly\`.\n`,
   );
 }
 
-async function checksAndUnitTests() {
+async function checks() {
   // The linter reads what the site is made of: one after the other.
   await script("lint", "check:lint", { beside: true });
   await script("types", "check:types", { beside: true });
   await script("documentation site, its links", "docs:build", { beside: true });
+}
+
+function unitTests() {
   const projects = ["unit", "measuring", "browser"].flatMap((name) => ["--project", name]);
   const title = "unit tests, those that measure, and the page in a browser";
-  await tests(title, [...projects, "--maxWorkers=1"], { beside: true });
+  return tests(title, [...projects, "--maxWorkers=1"], { beside: true });
 }
 
 async function testNight() {

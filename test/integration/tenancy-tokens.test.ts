@@ -19,9 +19,8 @@ const leak = (team: string): string => `cp "$(dirname "$KUBECONFIG")/token" "$RE
 kubectl auth whoami -o jsonpath={.status.userInfo.username} >"$RECORDS/$me.user"
 kubectl get secrets -n ${team} -o name -l app.kubernetes.io/managed-by=addon-operator >"$RECORDS/$me.secrets"`;
 
-/** Whether the API server accepts a token. */
-async function isAccepted(token: string): Promise<boolean> {
-  const kubeconfig = await kubeconfigWith(token);
+/** Whether the API server accepts the token of a kubeconfig. */
+function isAccepted(kubeconfig: string): Promise<boolean> {
   return runKubectl({ bin: cluster().bin, kubeconfig }, ["auth", "whoami"]).then(
     () => true,
     (error: unknown) => {
@@ -51,21 +50,22 @@ test(
     expect(record("leak.secrets")).toMatch(/^secret\/addon-operator-run-web-[0-9a-f]{10}\n$/);
 
     // It lasts as long as the run, not as the hook.
-    const first = record("leak.token");
+    const first = await kubeconfigWith(record("leak.token"));
     expect(await isAccepted(first)).toBe(true);
     lab.release("end");
-    // The API server keeps an accepted token in its cache for some seconds.
-    await eventually(async () => !(await isAccepted(first)), "the token of the failed run is refused", {
-      context,
-    });
+    // The API server keeps an accepted token in its cache for some seconds, and each question starts a kubectl.
+    const patient = { context, intervalMs: 500 };
+    await eventually(
+      async () => !(await isAccepted(first)),
+      "the token of the failed run is refused",
+      patient,
+    );
     lab.release("good");
     await eventually(async () => (await statusOf(namespace, "web")).state === "Ready", "web is Ready", {
       context,
     });
-    const last = record("leak.token");
-    await eventually(async () => !(await isAccepted(last)), "the token of the last run is refused", {
-      context,
-    });
+    const last = await kubeconfigWith(record("leak.token"));
+    await eventually(async () => !(await isAccepted(last)), "the token of the last run is refused", patient);
     const left = [
       "get",
       "secrets",

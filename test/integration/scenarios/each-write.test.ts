@@ -1,3 +1,4 @@
+// Runs at night: restarts.
 import { describe, expect, test } from "vitest";
 
 import {
