@@ -14,3 +14,6 @@ export interface Metafile {
 
 /** Builds the page of the operator into the directory `to`. */
 export function bundlePage(to?: string): Promise<Metafile>;
+
+/** Flags with which the launcher starts Node, separated by blanks. */
+export const NODE_FLAGS: string;

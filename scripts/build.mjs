@@ -43,10 +43,10 @@ const banner = [
 ].join("\n");
 
 /**
- * V8 lets its young generation grow to three times 16 MiB, most of it garbage; and code of its baseline compiler costs memory
- * without making this program faster (CONTRIBUTING.md, "Code that only improves speed or memory").
+ * V8 lets its young generation grow to three times 16 MiB, most of it garbage (CONTRIBUTING.md, "Code that only improves speed or memory").
+ * With most other flags here, Node compiles its own modules at each start: src/main/v8-flags.ts sets those.
  */
-const NODE_FLAGS = "--max-semi-space-size=4 --no-sparkplug";
+export const NODE_FLAGS = "--max-semi-space-size=4";
 
 /** A program by its name, also through links, run by a Node that is new enough: the one among the packages, if it is there. */
 const launcher = (script, flags = "") => `#!/bin/sh

@@ -22,11 +22,20 @@ export { default as ProxyAgent } from "./lib/dispatcher/proxy-agent.js";
 export { default as Socks5ProxyAgent } from "./lib/dispatcher/socks5-proxy-agent.js";
 `;
 
+/** undici's other parser of HTTP, which a variable selects. */
+const OTHER_PARSER = `
+exports.setup = () => {
+  throw new Error("UNDICI_USE_MILO: this parser is not part of the bundle");
+};
+`;
+
 /**
  * To import these as modules calls all their getters: those of http load Node's own fetch, those of process open its
  * standard input. That is 30 ms and 12 MB for the first alone.
  */
 const WITH_GETTERS = /^(?:node:)?(?:http|process|util)$/;
+
+const CONTENTS = { gen: GENERATED, undici: UNDICI, milo: OTHER_PARSER };
 
 /** An esbuild plug-in. */
 export const slim = {
@@ -47,10 +56,11 @@ export const slim = {
       loader: "js",
     }));
     build.onResolve({ filter: /^undici$/ }, () => ({ path: "undici", namespace: "slim" }));
-    build.onLoad({ filter: /.*/, namespace: "slim" }, ({ path }) =>
-      path === "undici"
-        ? { contents: UNDICI, resolveDir: inside("undici"), loader: "js" }
-        : { contents: GENERATED, loader: "js" },
-    );
+    build.onResolve({ filter: /\/milo\/(?:no-)?simd\.js$/ }, () => ({ path: "milo", namespace: "slim" }));
+    build.onLoad({ filter: /.*/, namespace: "slim" }, ({ path }) => ({
+      contents: CONTENTS[path],
+      resolveDir: inside("undici"),
+      loader: "js",
+    }));
   },
 };

@@ -16,6 +16,7 @@ import type { Logger } from "../base/index.ts";
 import { ProblemError, describeProblem } from "../base/model/index.ts";
 import { ScratchError } from "../base/process/index.ts";
 import type { StopRequest } from "./stop-signals.ts";
+import { setV8Flags } from "./v8-flags.ts";
 import { Operator } from "./wiring/operator.ts";
 
 const EXIT_REFUSED = 1;
@@ -32,6 +33,7 @@ export async function runOperator(
   env: Environment,
   stopRequest: StopRequest,
 ): Promise<number> {
+  setV8Flags();
   const logger = createLogger(createStdoutSink(settings));
   for (const warning of warnings) logger.warn(warning);
   for (const refusal of refusals) logger.error(refusal);
