@@ -137,6 +137,16 @@ export function filesOfChart({ name, version }, templates, values = {}) {
   };
 }
 
+/** As `helm create` writes it: a hook that only `helm test` runs. */
+const connectionTest = `${head("v1", "Pod", "test")}  annotations:
+    "helm.sh/hook": test
+spec:
+  containers: [{name: wget, image: busybox, command: [wget]}]
+  restartPolicy: Never
+`;
+
+const README = "What this chart installs, and how to set it up: https://helm.sh/docs/intro/\n";
+
 /**
  * A chart with that many templates (with helpers), objects and CRDs, of about that many KiB. Templates without an object are for objects
  * that nobody has enabled; half of what is missing in size is their text, the other half a README.
@@ -152,8 +162,9 @@ export function chartFiles({ name, version, templates, objects, crds, kib }) {
       `{{- if and .Values.feature${index} (.Capabilities.APIVersions.Has "${API}") }}\n${`${configMap(`f${index}`)}---\n`.repeat(1 + shared)}{{- end }}\n`,
     );
   const files = Object.fromEntries(texts.map((text, index) => [`object-${index}.yaml`, text]));
-  const readme = "What this chart installs, and how to set it up.\n".repeat(Math.floor(missing / 2 / 48));
-  return { ...filesOfChart({ name, version }, files), "README.md": readme };
+  const readme = README.repeat(Math.max(1, Math.floor(missing / 2 / README.length)));
+  const tests = { "templates/tests/connection.yaml": connectionTest };
+  return { ...filesOfChart({ name, version }, files), ...tests, "README.md": readme };
 }
 
 /** The API of objects that a chart installs only where it is served. */

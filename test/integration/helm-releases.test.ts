@@ -167,6 +167,17 @@ describe.each(HELMS)("releases with %s", (which) => {
     expect(helmRuns).toBe(before);
   });
 
+  test("a chart as most are, with a test and links to the documentation of helm, installs with one process", async () => {
+    const connection = `---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: m-test\n  annotations:\n    "helm.sh/hook": test\nspec:\n  containers: [{name: a, image: none}]\n`;
+    await putChart(CONFIG_MAP.replace(/^data: .*$/m, `data: {a: {{ tpl "1" . | quote }}}`));
+    await put("m/templates/tests/connection.yaml", connection);
+    await put("m/README.md", "See https://helm.sh/docs/intro/.\n");
+    await releases.helm.getVersion();
+    const before = helmRuns;
+    expect(await reconcile({ m: { a: 1 } })).toMatchObject({ action: "installed" });
+    expect(helmRuns - before).toBe(1);
+  });
+
   test("the digest of version 0.2, with the helm binary instead of its version, counts as equal inputs", async () => {
     await putChart(CONFIG_MAP.replace(".Values.global.used", "randAlphaNum 9"));
     const recorded = (): Promise<string> =>

@@ -112,12 +112,19 @@ export class TemplateScanner {
   }
 }
 
+/** Names after `helm.sh/` that make no hook, such as `helm.sh/chart` and links to `helm.sh/docs`. */
+const NO_HOOK =
+  /(?:chart|docs|resource-policy|hook-(?:weight|delete-policy|output-log-policy))\b|release[-.]/;
+/** The annotation of a hook that only `helm test` runs, in a line of its own. */
+const TEST_HOOK = /hook["']?[ \t]*:[ \t]*(["']?)test(?:-success)?\1[ \t]*(?:\r?\n|$)/;
+const HOOK = new RegExp(String.raw`\bhelm\.sh/(?!${NO_HOOK.source}|${TEST_HOOK.source})`);
+
 /**
- * Whether a text may create a hook of helm, by an annotation `helm.sh/…`. Templates may put its name together from parts, so the prefix
- * suffices; the few such names that have nothing to do with hooks are excluded.
+ * Whether a text may create a hook that helm runs with an installation or upgrade, by an annotation `helm.sh/…`. Templates may put its name
+ * together from parts, so the prefix suffices, except where the text itself goes on with something else.
  */
 export function mentionsHooks(text: string): boolean {
-  return /\bhelm\.sh\/(?!chart\b|resource-policy\b|release-name)/.test(text);
+  return HOOK.test(text);
 }
 
 /** Whether the template actions of a text that `tpl` renders call `lookup`, and functions whose result differs in each rendering. */

@@ -105,6 +105,9 @@ test.each<[string, readonly string[] | undefined]>([
   expect(apis && [...apis]).toEqual(wanted);
 });
 
+const mayHook = (text: string): [string, object] => [text, { hooks: true }];
+const hasNoHook = (text: string): [string, object] => [text, { hooks: false }];
+
 test.each<[string, object]>([
   ["{{ .Capabilities.KubeVersion }}", { capabilities: true, lookup: false }],
   [`{{ $.Capabilities.APIVersions.Has "x" }}`, { capabilities: true }],
@@ -118,6 +121,18 @@ test.each<[string, object]>([
   [`{{ .now }}{{ "genCA" }}genCA{{ generate }}`, { random: false }],
   ["kind: CustomResourceDefinition", { crds: true, hooks: false }],
   ["kind: ConfigMap", { crds: false }],
+  ...["helm.sh/hook: pre-install", `"helm.sh/hook": test,pre-install`, `{"helm.sh/hook": test, "a": b}`].map(
+    mayHook,
+  ),
+  ...[
+    `{{ $k := "helm.sh/hook" }}`,
+    `{{ printf "helm.sh/%s" .a }}`,
+    `helm.sh/{{ .a }}: b`,
+    `{{ "helm.sh/" }}`,
+  ].map(mayHook),
+  ...[`"helm.sh/hook": test{{ .a }}`, `"helm.sh/hook": "test`, `"helm.sh/hook": {{ .a }}`].map(mayHook),
+  ...[`"helm.sh/hook": test`, `"helm.sh/hook": 'test-success' \n"helm.sh/hook-weight": "1"`].map(hasNoHook),
+  ...["helm.sh/chart: a", "see https://helm.sh/docs/howto", "type: helm.sh/release.v1"].map(hasNoHook),
 ])("%s looks at the cluster: %o", (template, wanted) => {
   expect(scanTemplates([template])).toMatchObject(wanted);
 });
