@@ -122,7 +122,7 @@ if [ "$1" = --config ]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; ex
 test -f "$SHELL_LIB_PATH" || exit 3
 grep -q '"size":7' "$VALUES_PATH" || exit 4
 grep -q '"size":6' "$CONFIG_VALUES_PATH" || exit 6
-grep -q onStartup "$BINDING_CONTEXT_PATH" || exit 5
+grep -q beforeHelm "$BINDING_CONTEXT_PATH" || exit 5
 echo '{"op": "add", "path": "/web/host", "value": "a"}' >"$VALUES_JSON_PATCH_PATH"
 echo '{"operation": "Delete", "kind": "Pod", "namespace": "n", "name": "p"}' >"$KUBERNETES_PATCH_PATH"
 echo '{"name": "m", "set": 1}' >"$METRICS_PATH"
@@ -135,7 +135,7 @@ const scriptOf = (work: string, config = '{"configVersion": "v1", "onStartup": 1
 describe("hook run", () => {
   it("prints what a hook would change", async () => {
     const hook = put("010-web/hooks/one", HOOK, 0o755);
-    const context = put("context.json", '[{"binding": "onStartup"}]');
+    const context = put("context.json", '[{"binding": "beforeHelm"}]');
     const values = put("values.yaml", "web: {size: 7}\n");
     const config = put("config.yaml", "web: {size: 6}\n");
     const files = ["--context", context, `--values=${values}`, "--config-values", config];
@@ -184,6 +184,31 @@ describe("hook run", () => {
     expect(ended).toMatchObject({ code: 0, stderr: expect.stringContaining("a line") });
     expect(ended.stdout).not.toContain("a line");
     expect(JSON.parse(readFileSync(join(root, "given"), "utf8"))).toEqual([{ binding: "onStartup" }]);
+  });
+
+  it("gives a hook no way to the cluster of the user's shell", async () => {
+    const script = scriptOf(
+      `echo "$KUBECONFIG|$KUBE_CONFIG|$KUBERNETES_SERVICE_HOST" >"${join(root, "given")}"`,
+    );
+    const hook = put("hooks/one", script, 0o755);
+    const cluster = {
+      KUBECONFIG: "/home/me/.kube/config",
+      KUBE_CONFIG: "/home/me/.kube/config",
+      KUBERNETES_SERVICE_HOST: "10.0.0.1",
+    };
+    await runOffline("hook", ["run", hook, "--context", put("context.json", "[]")], { ...env(), ...cluster });
+    expect(readFileSync(join(root, "given"), "utf8")).toBe("/dev/null|/dev/null|\n");
+  });
+
+  it("refuses a context of a binding that the hook does not have", async () => {
+    const config = { configVersion: "v1", onStartup: 1, schedule: [{ name: "tick", crontab: "* * * * *" }] };
+    const hook = put("hooks/one", scriptOf("exit 0", JSON.stringify(config)), 0o755);
+    const play = (text: string) => hookRun(hook, "--context", put("context.json", text));
+    expect(await play('[{"binding": "tick"}, {"binding": "nope"}]')).toEqual({
+      code: 1,
+      text: `failure: 'the context file names the binding "nope"; the hook has: onStartup, tick'\n`,
+    });
+    expect(await play('[{"binding": "tick"}, {"binding": "onStartup"}, {}]')).toMatchObject({ code: 0 });
   });
 
   it("holds a hook that lies below no module to the rules of global hooks", async () => {

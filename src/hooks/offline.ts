@@ -18,14 +18,16 @@ export interface OfflineRun extends Omit<HookFileRun, "hook" | "context" | "fiel
   readonly module?: string | undefined;
   /** Which hook of a batch file is run; without it the file is run as an ordinary hook. */
   readonly item?: BatchItem | undefined;
+  /** The names of the hook's bindings: a context with another one is refused. Undefined = any name. */
+  readonly bindings?: readonly string[];
   /** Text of the binding context file: a JSON array; a single context without brackets is accepted. */
   readonly context: string;
 }
 
 /** Runs a hook as the operator would and returns what it would change. Never throws; nothing is applied. */
 export async function runHookFileOffline(request: OfflineRun): Promise<HookRunResult> {
-  const { path, context, module, item, ...options } = request;
-  const contexts = parseContexts(context);
+  const { path, context, module, item, bindings, ...options } = request;
+  const contexts = parseContexts(context, bindings);
   if ("failure" in contexts) return { result: undefined, failure: contexts.failure };
   const file = toHookFile(path);
   const hook = { ...file, id: `offline:${file.name}`, module, item };
@@ -34,13 +36,21 @@ export async function runHookFileOffline(request: OfflineRun): Promise<HookRunRe
   return runHookFile({ ...options, hook, context: text, fields: logFields });
 }
 
-/** Parses a binding context file: an array of objects, or one object without brackets. */
-function parseContexts(text: string): { list: JsonObject[] } | { failure: string } {
+/** Parses a binding context file: an array of objects, or one object without brackets. Each names one of the bindings, or none. */
+function parseContexts(
+  text: string,
+  bindings: readonly string[] | undefined,
+): { list: JsonObject[] } | { failure: string } {
   try {
     const value = parseExactJson(text);
     const list = Array.isArray(value) ? value : [value];
-    if (list.every((item) => isJsonObject(item))) return { list };
-    return { failure: "the context file must contain a JSON array of objects" };
+    if (!list.every((item) => isJsonObject(item)))
+      return { failure: "the context file must contain a JSON array of objects" };
+    const names = list.map(({ binding }) => asString(binding)).filter((name) => name !== undefined);
+    const unknown = bindings && names.find((name) => !bindings.includes(name));
+    if (bindings === undefined || unknown === undefined) return { list };
+    const known = [...new Set(bindings)].join(", ") || "none";
+    return { failure: `the context file names the binding "${unknown}"; the hook has: ${known}` };
   } catch (error) {
     return { failure: `the context file is no JSON: ${oneLine(error)}` };
   }

@@ -122,21 +122,22 @@ const NO_CLUSTER = "/dev/null";
 /** Variables by which a client in a Pod finds its cluster. */
 const IN_CLUSTER_VARIABLES = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
 
-/** Removes the variables by which a client in a Pod finds its cluster: a hook that ignores `--config` would change it. */
-function withoutCluster(environment: Environment): Environment {
-  const entries = Object.entries(environment);
-  return Object.fromEntries(entries.filter(([name]) => !IN_CLUSTER_VARIABLES.includes(name)));
+/** The environment of hooks, from which they reach no cluster: `kubectl` in a hook would change the cluster of the user's shell. */
+export function buildOfflineHookEnvironment({ settings, env }: OfflineTools): Record<string, string> {
+  const entries = Object.entries(env).filter(([name]) => !IN_CLUSTER_VARIABLES.includes(name));
+  return buildHookEnvironment(buildChildEnvironment(Object.fromEntries(entries), settings, NO_CLUSTER));
 }
 
 /** The options for loading and checking configurations of hooks without a cluster. */
-export function hookLoadOptions({ settings, env, scope, children }: OfflineTools): HookQueryOptions {
+export function hookLoadOptions(tools: OfflineTools): HookQueryOptions {
+  const { settings, env, scope, children } = tools;
   const logger = stderrLogger(settings);
   const filters = scope.closeAtEnd(
     new FilterEngine({ children, jqBin: settings.jqBin, env, clock: systemClock, logger }),
   );
   return {
     children,
-    env: buildHookEnvironment(buildChildEnvironment(withoutCluster(env), settings, NO_CLUSTER)),
+    env: buildOfflineHookEnvironment(tools),
     workingDir: settings.workingDir,
     hookWorkingDir: settings.hookWorkingDir,
     logger,

@@ -5,9 +5,9 @@
 
 import { basename, dirname, resolve } from "node:path";
 
-import { buildChildEnvironment, type Environment, type Settings } from "../../config/settings/index.ts";
+import type { Environment, Settings } from "../../config/settings/index.ts";
 import { listBindings, isReviewBinding, renderContext } from "../../hooks/bindings/index.ts";
-import { buildHookEnvironment, toHookFile, runHookFileOffline, lintHook } from "../../hooks/index.ts";
+import { toHookFile, runHookFileOffline, lintHook } from "../../hooks/index.ts";
 import type { HookOutput, OfflineRun } from "../../hooks/index.ts";
 import { oneLine, toPointer, toYaml } from "../../base/index.ts";
 import {
@@ -28,7 +28,14 @@ import { describeViolations, explainInvalidValues, parseMap } from "../../values
 import { parsePatches, validatePatches, buildValuesFiles } from "../../values/index.ts";
 import type { ValuesStore } from "../../values/index.ts";
 import { buildValuesStore, readValuesFile } from "./charts.ts";
-import { hookLoadOptions, readTextFile, readHookOwner, withTools, stderrLogger } from "./shared.ts";
+import {
+  buildOfflineHookEnvironment,
+  hookLoadOptions,
+  readTextFile,
+  readHookOwner,
+  withTools,
+  stderrLogger,
+} from "./shared.ts";
 import type { CommandResult } from "./shared.ts";
 
 /** The arguments of `hook run`. Values are YAML or JSON with `global` and the module's section. */
@@ -77,11 +84,12 @@ export async function runHookOffline(
       module: owner.module,
       item,
       context: review?.context ?? input,
+      bindings: hooks.flatMap(({ config }) => listBindings(config).map(({ name }) => name)),
       ...buildValuesFiles(values, module, undefined),
       settings: {
         ...settings,
         children: tools.children,
-        env: buildHookEnvironment(buildChildEnvironment(env, settings)),
+        env: buildOfflineHookEnvironment(tools),
       },
       logger: stderrLogger(settings),
     };

@@ -58,7 +58,7 @@ export const OFFLINE_COMMANDS: readonly CommandRow[] = [
   offlineRow({
     words: "hook run",
     args: "PATH",
-    help: "run a hook without a cluster and print its results",
+    help: "run a hook without access to a cluster and print its results",
     example: "hook run modules/010-web/hooks/discover --context context.json --values values.yaml",
     flags: [
       { flags: "--context <FILE>", help: "file with the binding context, as a JSON array or as one context" },
