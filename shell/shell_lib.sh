@@ -21,12 +21,19 @@
 set -Eeuo pipefail
 shopt -s inherit_errexit failglob
 
-# The ERR trap: prints the calls that led to the failed command, the outermost first.
+# The ERR trap: prints the calls that led to the failed command, the outermost first. It prints once for a failure, and only if
+# the hook ends.
 backtrace() {
-  local status=$? depth file line
+  local status=$? depth file line calls=" ${FUNCNAME[*]} " level=0
   local -a source_line
   # After `set +e` the hook handles failures itself.
   [[ $- == *e* ]] || return 0
+  # Each function that handles a context runs in a subshell of hook::run. Whether the failure of a subshell in there, such as
+  # $(…) or a pipe, ends the hook, decides the command around it, which then has this trap, too.
+  if [[ "$calls" == *' hook::run '* && "$calls" != *' hook::_config '* ]]; then level=1; fi
+  ((BASH_SUBSHELL <= level)) || return 0
+  # The failed function has reported the failure.
+  if ((BASH_SUBSHELL < level)) && [[ "${FUNCNAME[1]}" == hook::* ]]; then return 0; fi
   {
     echo 'Traceback (most recent call last):'
     for ((depth = ${#FUNCNAME[@]} - 1; depth > 0; depth--)); do
@@ -35,6 +42,11 @@ backtrace() {
       if [[ -r "$file" && "$line" -gt 0 ]]; then mapfile -t -s "$((line - 1))" -n 1 source_line <"$file"; fi
       printf '    %s\n' "${source_line[@]#"${source_line[*]%%[![:space:]]*}"}"
     done
+    # It ended without a failed command, such as by `return 1`.
+    if [[ "${FUNCNAME[1]}" == hook::_handle ]]; then
+      read -r _ line file < <(shopt -s extdebug && declare -F "$name")
+      printf '  File "%s", line %d, in %s\n' "$file" "$line" "$name"
+    fi
     echo "Exiting with status $status"
   } >&2
 }

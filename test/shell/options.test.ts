@@ -23,7 +23,10 @@ describe.each(PATHS)("/shell_lib.sh (PATH: %s)", (path) => {
   test.each([
     ['echo "$nope"; echo never', { code: 1, lines: [], stderr: /nope: unbound variable/ }],
     ["echo /no/*.x; echo never", { code: 1, lines: [], stderr: /no match: \/no\/\*\.x/ }],
-    ['local x=$(false; echo s); echo "x=$x"', { code: 0, lines: ["x="], stderr: /Exiting with status 1/ }],
+    ['local x=$(false; echo s); echo "x=$x"', { code: 0, lines: ["x="], stderr: /^$/ }],
+    ["for a in $(false); do :; done; echo after", { code: 0, lines: ["after"], stderr: /^$/ }],
+    ["mapfile -t x < <(false); echo after", { code: 0, lines: ["after"], stderr: /^$/ }],
+    ["exit 3", { code: 3, lines: [], stderr: /^$/ }],
     ["y=$(false); echo never", { code: 1, lines: [], stderr: /Exiting with status 1/ }],
     ["set +e; false; echo on", { code: 0, lines: ["on"], stderr: /^$/ }],
     ["if false; then :; fi; false || echo on", { code: 0, lines: ["on"], stderr: /^$/ }],
@@ -43,12 +46,36 @@ describe.each(PATHS)("/shell_lib.sh (PATH: %s)", (path) => {
       `  File "${got.file}", line 7, in __main__\n    inner "a b" %s`,
       `  File "${got.file}", line 4, in inner\n    (exit 9)`,
     ];
-    const [first] = got.stderr
-      .replaceAll(/(hook\.sh", line) \d+, in hook/g, "$1 N, in hook")
-      .split("Traceback")
-      .slice(1);
-    expect(first).toBe(` (most recent call last):\n${frames.join("\n")}\nExiting with status 9\n`);
+    const stderr = got.stderr.replaceAll(/(hook\.sh", line) \d+, in hook/g, "$1 N, in hook");
+    expect(stderr).toBe(`Traceback (most recent call last):\n${frames.join("\n")}\nExiting with status 9\n`);
     expect(got.code).toBe(9);
+  });
+
+  test.each([
+    ["in a substitution", "x=$(deep)"],
+    ["in a pipe", "deep | deep"],
+    ["in a subshell", "(deep)"],
+  ])("a failure %s is reported once, with the function and the line of the hook", async (_, command) => {
+    const got = await hook(`deep() { false; }\n__main__() {\n  ${command}\n  echo never\n}`, [{}]);
+    expect(got).toMatchObject({ code: 1, lines: [] });
+    expect(got.stderr.split("Traceback")).toHaveLength(2);
+    expect(got.stderr).toContain(`  File "${got.file}", line 5, in __main__\n    ${command}\n`);
+  });
+
+  test.each(["return 4", "[[ a == b ]] && echo no"])("a function that ends with %s is named", async (end) => {
+    const got = await hook(`__main__() {\n  ${end}\n}`, [{}]);
+    expect(got.stderr.split("Traceback")).toHaveLength(2);
+    expect(got.stderr).toMatch(/\n {2}File "\S+", line \d+, in __main__\nExiting with status \d\n$/);
+    expect(got.stderr).toContain(`  File "${got.file}", line 3, in __main__\n`);
+  });
+
+  test.each([
+    ["code outside of functions", "x=$(false)", "main"],
+    ["__config__", "__config__() { local x=$(false); y=$(false); }", "__config__"],
+  ])("so is one in %s", async (_, body, name) => {
+    const got = await hook(body, [{}], name === "main" ? [] : ["--config"]);
+    expect(got.code).toBe(1);
+    expect(got.stderr.match(/in \S+\n {4}.*\nExiting/g)).toEqual([expect.stringContaining(`in ${name}\n`)]);
   });
 });
 
