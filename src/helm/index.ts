@@ -15,7 +15,7 @@ export { helmMetadata, readOwner } from "./objects/live-objects.ts";
 export type { Inspection, RecordedObjects } from "./objects/recorded-objects.ts";
 export { readYamlMap, UnusableChartError } from "./chart/chart.ts";
 export { findFileProblems, findLaterDocuments, readsEnabledModules } from "./chart/file-problems.ts";
-export { listEnabledCrdFiles } from "./chart/sub-charts.ts";
+export { findWrongSubCharts, listEnabledCrdFiles } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { locationsSecretName } from "./release/release-locations.ts";

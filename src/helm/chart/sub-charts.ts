@@ -3,6 +3,7 @@
 import { readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 
+import { attempt, isInRange, isRange, isVersion } from "../../base/index.ts";
 import { member, objectOf, objectsIn, asString, valueAt, merge } from "../../base/model/index.ts";
 import type { Json, JsonObject, Module } from "../../base/model/index.ts";
 import { stat } from "../../modules/index.ts";
@@ -59,12 +60,55 @@ interface Dependency {
   readonly tags: readonly string[];
 }
 
-/** Reads the sub-charts in `charts/` of a chart, each with its entries in `dependencies`. */
-function readSubCharts(dir: string): SubChart[] {
-  // Charts of `apiVersion: v1` have their `dependencies` in requirements.yaml.
-  const entries = ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
+/** A dependency whose sub-chart in `charts/` has another version. */
+interface WrongSubChart {
+  readonly name: string;
+  readonly range: string;
+  readonly versions: readonly string[];
+}
+
+/**
+ * Finds the dependencies of a chart whose range no version in `charts/` satisfies. Helm installs such a chart. The version of a packed
+ * sub-chart is that of its file name. A range that cannot be read, because helm and this operator read ranges differently, counts as satisfied.
+ */
+export function findWrongSubCharts(chartDir: string): WrongSubChart[] {
+  const present = listSubChartVersions(join(chartDir, "charts"));
+  return readDependencies(chartDir).flatMap((entry) => {
+    const name = asString(entry["name"]) ?? "";
+    const range = (asString(entry["version"]) ?? "").replaceAll(",", " ").trim();
+    const versions = present.flatMap((each) => {
+      if ("file" in each) return each.file.startsWith(`${name}-`) ? each.file.slice(name.length + 1, -4) : [];
+      return each.name === name ? each.version : [];
+    });
+    const known = versions.filter(isVersion);
+    const isSatisfied =
+      known.length === 0 || !isRange(range) || known.some((version) => isInRange(version, range));
+    return isSatisfied ? [] : [{ name, range, versions: known }];
+  });
+}
+
+/** The sub-charts in a directory: the name and version of each that is unpacked, and the files of the packed ones. */
+function listSubChartVersions(
+  dir: string,
+): ({ readonly name: string; readonly version: string } | { readonly file: string })[] {
+  const unpacked = listDirectories(dir).map((sub) => {
+    const { name, version } = readYamlMap(join(sub, "Chart.yaml"));
+    return { name: asString(name) ?? "", version: asString(version) ?? "" };
+  });
+  const files = attempt(() => readdirSync(dir)) ?? [];
+  return [...unpacked, ...files.filter((file) => file.endsWith(".tgz")).map((file) => ({ file }))];
+}
+
+/** The entries of `dependencies` of a chart. Charts of `apiVersion: v1` have them in requirements.yaml. */
+function readDependencies(dir: string): JsonObject[] {
+  return ["Chart.yaml", "requirements.yaml"].flatMap((file) =>
     objectsIn(readYamlMap(join(dir, file))["dependencies"]),
   );
+}
+
+/** Reads the sub-charts in `charts/` of a chart, each with its entries in `dependencies`. */
+function readSubCharts(dir: string): SubChart[] {
+  const entries = readDependencies(dir);
   return listDirectories(join(dir, "charts")).map((sub) => {
     const name = asString(readYamlMap(join(sub, "Chart.yaml"))["name"]) ?? "";
     return {

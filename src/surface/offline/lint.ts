@@ -1,5 +1,7 @@
 /** The sub-command `lint`: checks files, charts and requirements without a cluster. Each check adds to the findings `found`. */
 
+import { join } from "node:path";
+
 import type { Environment, Settings } from "../../config/settings/index.ts";
 import { HookLoader, lintHook, type HookQueryOptions } from "../../hooks/index.ts";
 import { isInRange, toYaml } from "../../base/index.ts";
@@ -8,7 +10,12 @@ import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree } from "../../b
 import { warningToProblem, collectProblems, addonFilePath } from "../../modules/index.ts";
 import { compileSchemas } from "../../values/index.ts";
 import { findExcludedKubernetes, findFileProblems, findLaterDocuments, HelmError } from "../../helm/index.ts";
-import { findRenderedProblems, isChartFault, readsEnabledModules } from "../../helm/index.ts";
+import {
+  findRenderedProblems,
+  findWrongSubCharts,
+  isChartFault,
+  readsEnabledModules,
+} from "../../helm/index.ts";
 import { getPrecedingModules, findCycle } from "../../engine/plan/index.ts";
 import { findDuplicateWebhooks, findForbiddenWebhooks } from "../../engine/tasks/index.ts";
 import {
@@ -181,6 +188,7 @@ async function lintModule(
   warnings.push(...findings.warnings);
   if (module.chart === "none" || charts.findHelmProblem() !== undefined) return;
   warnings.push(...(collect([], () => lintLaterDocuments(module)) ?? []));
+  warnings.push(...lintSubCharts(module));
   warnings.push(...lintEnabledModulesUse(module, charts));
   await lintManifest(module, tree, { charts, found });
 }
@@ -201,6 +209,15 @@ function lintLaterDocuments(module: Module): Problem[] {
     key: `line ${line}`,
     message: "the document ends before this line; the rest is ignored, also with Helm 4",
     remedy: "write all values in one document",
+  }));
+}
+
+/** Warns of sub-charts in `charts/` whose versions the chart does not allow. */
+function lintSubCharts({ chartDir }: Module): Problem[] {
+  return findWrongSubCharts(chartDir).map(({ name, range, versions }) => ({
+    file: join(chartDir, "Chart.yaml"),
+    message: `depends on ${name} ${range}, but charts/ contains ${versions.join(", ")}`,
+    remedy: "run helm dependency update, or correct dependencies",
   }));
 }
 

@@ -68,6 +68,30 @@ it("warns of documents of values.yaml that nobody reads, also in a sub-chart", a
   expect(code).toBe(0);
 });
 
+it.each<[string, string, Readonly<Record<string, string>>, string | undefined]>([
+  ["unpacked", "1.0.0", {}, undefined],
+  ["unpacked", ">=0.9.0, <2.0.0", {}, undefined],
+  ["unpacked", "not a range", {}, undefined],
+  ["unpacked", "^2.0.0", {}, "^2.0.0, but charts/ contains 1.0.0"],
+  [
+    "packed, whose error helm reports",
+    "~1.1.0",
+    { "charts/nginx-proxy-1.2.0.tgz": "" },
+    "~1.1.0, but charts/ contains 1.0.0, 1.2.0",
+  ],
+])("warns of a wrong version of a sub-chart: %s, %j", async (_, range, more, warning) => {
+  const files = subChart(`${MAP.replace("x}", "z}")}data: {r: "{{ .Values.replicas }}"}\n`);
+  const chart = { "Chart.yaml": ALIASED.replace("version: 1.0.0, alias", `version: "${range}", alias`) };
+  module(`${MAP}data: {a: "{{ .Values.nginxProxy.a }}"}\n`, { ...files, ...chart, ...more });
+  const { text } = await lint();
+  const lines = text.split("\n").filter((line) => line.includes("but charts/"));
+  const file = join(root, "modules/010-nginx-proxy/Chart.yaml");
+  const remedy = "run helm dependency update, or correct dependencies";
+  expect(lines).toEqual(
+    warning === undefined ? [] : [`warning: ${file}: depends on nginx-proxy ${warning} (${remedy})`],
+  );
+});
+
 const webhooks = (more: string): string => `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: policy}
