@@ -13,6 +13,8 @@ export const HELM_MESSAGES = {
   unknownKind: /ensure CRDs are installed first/,
   /** The server refuses a custom resource with `managedFields` of a version that it does not serve. */
   goneVersion: /request to convert CR to an invalid group\/version: ([a-z0-9./-]+)/,
+  /** The namespace of an object does not exist: its name. */
+  missingNamespace: /\bnamespaces "([^"\s]+)" not found/,
   /** No revision was ever deployed, so helm cannot upgrade. */
   nothingDeployed: /has no deployed releases/,
   /** A record is pending. The last request of a killed helm may make it pending late. */

@@ -1,4 +1,7 @@
-/** Explains failures of helm whose remedy its message does not name: objects of hooks that were deleted, and fields that cannot change. */
+/**
+ * Explains failures of helm whose remedy its message does not name: objects of hooks that were deleted, namespaces that do not exist, and
+ * fields that cannot change.
+ */
 
 import type { HelmError } from "../binary/helm-errors.ts";
 import { HELM_MESSAGES, listInvalidObjects } from "../binary/helm-messages.ts";
@@ -22,9 +25,19 @@ export async function explainFailure(
   attempt: Attempt,
 ): Promise<Error> {
   const explained = await explainHookFailure(tools, failure, attempt);
-  return explained === failure
-    ? explainImmutableFields(failure, tools.namespace, attempt.listWanted)
-    : explained;
+  if (explained !== failure || explainMissingNamespace(failure, tools.namespace)) return explained;
+  return explainImmutableFields(failure, tools.namespace, attempt.listWanted);
+}
+
+/**
+ * Adds the remedy to an error of helm about objects in a namespace that does not exist and is not that of the release (`namespace`), which
+ * the operator creates. Returns false for any other error.
+ */
+function explainMissingNamespace(failure: HelmError, namespace: string): boolean {
+  const [, missing] = HELM_MESSAGES.missingNamespace.exec(failure.result.stderr) ?? [];
+  if (missing === undefined || missing === namespace) return false;
+  failure.message += `; the chart has objects in namespace ${missing}: set "namespace: ${missing}" in addon.yaml, and the operator creates it, or create it by hand`;
+  return true;
 }
 
 /**

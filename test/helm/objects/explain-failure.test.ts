@@ -56,3 +56,11 @@ it.each(['Job.batch "a" is invalid: spec.backoffLimit: Invalid value: -1: must b
     expect(await explain(stderr)).toBe("helm upgrade web: refused");
   },
 );
+
+it("says how the namespace of objects comes into being, unless the operator creates it for the release", async () => {
+  const missing = (name: string): string => `failed to create resource: namespaces "${name}" not found`;
+  expect(await explain(`${missing("istio-system")}\n${missing("other")}`)).toBe(
+    'helm upgrade web: refused; the chart has objects in namespace istio-system: set "namespace: istio-system" in addon.yaml, and the operator creates it, or create it by hand',
+  );
+  expect(await explain(missing("ns"))).toBe("helm upgrade web: refused");
+});
