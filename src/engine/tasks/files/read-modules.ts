@@ -8,7 +8,7 @@ import type { Module, Task, Tree } from "../../../base/model/index.ts";
 import { reportTree } from "../../../modules/index.ts";
 import { hasGlobalConfigChanged, mustLoadModule } from "../../plan/index.ts";
 import type { Outcome } from "../../queue/index.ts";
-import type { ModuleRecord, TreeRead } from "../../state/index.ts";
+import type { ModuleRecord, State, TreeRead } from "../../state/index.ts";
 import { deactivate } from "../hooks/activate-hooks.ts";
 import type { Ports } from "../ports.ts";
 import { applyLoadResult, configureModule, factsOf, interruptRuns } from "./load.ts";
@@ -54,7 +54,7 @@ function isSameTree({ before, tree }: TreeRead): boolean {
 /** Records a tree that was read, ends what belongs to removed modules, and validates the ConfigMap again if it may now be valid. */
 async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: AbortSignal): Promise<void> {
   reportTree(ports.logger, tree, before);
-  scheduleRecheck(ports, { before, tree });
+  scheduleRecheck(ports, tree);
   // A tree omits a module only after a second read has confirmed that its directory is deleted.
   const names = new Set(tree.modules.map((module) => module.name));
   const removedModules = [...ports.state.records()].filter(({ module }) => !names.has(module.name));
@@ -70,11 +70,24 @@ async function recordRead(ports: Ports, { before, tree }: TreeRead, signal: Abor
   await recordServerVersion(ports, signal);
 }
 
-/** Schedules another converge for the time `recheckAt` of the new tree, when missing files can be confirmed as deleted. */
-export function scheduleRecheck(ports: Ports, { before, tree }: TreeRead): void {
-  const { recheckAt } = tree;
-  if (recheckAt === undefined || recheckAt === before.recheckAt) return; // Scheduled already.
-  scheduleConverge(ports, Math.max(0, recheckAt - ports.clock.monotonic()));
+/** When the next converge is due that confirms missing files, by state (monotonic ms). */
+const recheckTimes = new WeakMap<State, number>();
+
+/**
+ * Schedules another converge for the time `recheckAt` of the tree, when missing files can be confirmed as deleted. Schedules none
+ * if one is due before: that reads all files again. While a directory cannot be read, each run of a module misses files.
+ */
+export function scheduleRecheck(
+  ports: Pick<Ports, "clock" | "state">,
+  { recheckAt }: Pick<Tree, "recheckAt">,
+): void {
+  const { clock, state } = ports;
+  if (recheckAt === undefined) return;
+  const now = clock.monotonic();
+  const dueAt = recheckTimes.get(state) ?? -Infinity;
+  if (dueAt > now && dueAt <= recheckAt) return;
+  recheckTimes.set(state, recheckAt);
+  scheduleConverge(ports, Math.max(0, recheckAt - now));
 }
 
 /** Records the API server's version if a module requires one. Keeps a known version if the server does not answer. */
@@ -100,7 +113,7 @@ function recordTree({ state, logger }: Ports, tree: Tree): void {
 }
 
 /** Makes another converge due in `ms` milliseconds. */
-export function scheduleConverge({ clock, state }: Ports, ms: number): void {
+export function scheduleConverge({ clock, state }: Pick<Ports, "clock" | "state">, ms: number): void {
   new Timers(clock).set("converge", ms, () => state.record("secondCheckRequired"));
 }
 

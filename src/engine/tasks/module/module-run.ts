@@ -190,7 +190,7 @@ export async function applyWrittenFiles(ports: Ports, name: string): Promise<voi
   // read again: it awaits them only if the former object did.
   const awaitsCrds = state.view.modules.get(name)?.awaitsCrds ?? false;
   reportTree(logger, read.tree, read.before);
-  scheduleRecheck(ports, read);
+  scheduleRecheck(ports, read.tree);
   state.recordTree(read.tree);
   state.recordModule(name, "crdsApplied", awaitsCrds ? undefined : state.module(name)?.module);
   logger.info("Files of the module have changed and are read again", { module: name });
