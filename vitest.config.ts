@@ -27,7 +27,6 @@ const long = [
   "test/integration/scenarios/server.test.ts",
   "test/integration/scripts/control-plane.test.ts",
   "test/integration/status-docs.test.ts",
-  "test/integration/status-handshake.test.ts",
   "test/integration/tenancy-tokens.test.ts",
 ];
 

@@ -1,3 +1,4 @@
+// Runs at night: moves and limits that few changes touch.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

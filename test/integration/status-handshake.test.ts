@@ -9,7 +9,7 @@ import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
 import { startOperator } from "../support/operator.ts";
 
 // docs/reference/status.md, "What a script may rely on". `npm run test:long` makes it 200 edits.
-const EDITS = process.env["LONG"] === "1" ? 200 : 15;
+const EDITS = process.env["LONG"] === "1" ? 200 : 5;
 
 interface Mirrored {
   readonly spec: { readonly configDigest: string };

@@ -1,3 +1,4 @@
+// Runs at night: moves and limits that few changes touch.
 import { expect, test } from "vitest";
 
 import { valueAt, type Json, type JsonObject } from "../../src/base/model/index.ts";

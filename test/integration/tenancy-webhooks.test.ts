@@ -1,3 +1,4 @@
+// Runs at night: moves and limits that few changes touch.
 import { existsSync, readFileSync } from "node:fs";
 
 import { expect, test } from "vitest";

@@ -1,3 +1,4 @@
+// Runs at night: moves and limits that few changes touch.
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
