@@ -67,6 +67,12 @@ function hideAfterKey(text: string, hide: Hide, isProse: boolean): string {
 }
 
 /**
+ * What a shell replaces, in place of a value: `PASSWORD=${NAME}`, or the beginning of a command, `PASSWORD=$(kubectl get …)`. The
+ * arguments of the command can contain secrets.
+ */
+const SHELL_REFERENCE = /["']?\$(?:\{\w{1,64}\}(?=["'\s;,]|$)|\([a-z][\w./-]{0,64}(?=[ \t]))/y;
+
+/**
  * Hides values that follow a secret-looking key and a separator: `password=…`, `"token": "…"`. In prose it hides only what looks like
  * a value, so that "the token: it has expired" stays readable; elsewhere, everything on the line of the key.
  */
@@ -77,7 +83,8 @@ function hideAfterSeparator(text: string, hide: Hide, isProse: boolean): string 
   for (let match = KEY_AND_SEPARATOR.exec(text); match !== null; match = KEY_AND_SEPARATOR.exec(text)) {
     const [, key = "", separator = ""] = match;
     const valueStart = KEY_AND_SEPARATOR.lastIndex;
-    if (!looksSecret(key)) continue;
+    SHELL_REFERENCE.lastIndex = valueStart;
+    if (!looksSecret(key) || SHELL_REFERENCE.test(text)) continue;
     VALUE.lastIndex = valueStart;
     const value = VALUE.exec(text)?.[0] ?? "";
     const isValue = looksLikeValue(separator, value) || (!isProse && !separator.includes("\n"));

@@ -27,6 +27,25 @@ describe("a text that may be YAML", () => {
   });
 });
 
+describe("what a shell replaces, in place of a value", () => {
+  it.each([
+    "export REDIS_PASSWORD=$(kubectl get secret redis -o jsonpath=x | base64 -d)",
+    'PASSWORD=${REDIS_PASSWORD} PGPASSWORD="${PG}" run',
+  ])("%s is displayed", (text) => {
+    expect(displayed(text)).toBe(text);
+  });
+
+  it.each([
+    ["PASSWORD=hunter2x run", "PASSWORD=* run"],
+    ["PASSWORD=$ecret1x run", "PASSWORD=* run"],
+    ["PASSWORD=$(Secret9 run", "PASSWORD=* run"],
+    ["PASSWORD=$(mysecret9", "PASSWORD=*"],
+    ["PASSWORD=$(cat x PASSWORD=hunter2x)", "PASSWORD=$(cat x PASSWORD=*)"],
+  ])("%s is hidden", (text, wanted) => {
+    expect(displayed(text)).toBe(wanted);
+  });
+});
+
 describe("passwords on command lines", () => {
   it.each([
     ["/usr/bin/mysql -u root -pab1 db", "/usr/bin/mysql -u root -p* db"],
