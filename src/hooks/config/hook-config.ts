@@ -5,7 +5,7 @@ import { findMismatches, objectShape, readBindings } from "../bindings/index.ts"
 import type { Complain, ValueOf, HookKind } from "../bindings/index.ts";
 import { MAIN_QUEUE, isJsonObject, mapExactNumbers } from "../../base/model/index.ts";
 import type { HookConfig, HookSettings, Json, JsonObject } from "../../base/model/index.ts";
-import { oneLine, parseDuration, parseYaml } from "../../base/index.ts";
+import { oneLine, parseDuration, parseYaml, YamlError } from "../../base/index.ts";
 
 /** A hook configuration or all its errors. */
 export type ParsedHookConfig =
@@ -37,8 +37,19 @@ export function parseHookConfig(text: string, kind: HookKind, queue = MAIN_QUEUE
     const { value, warnings } = parseYaml(text, "--config");
     return readHookConfig(mapExactNumbers(value, Number), { kind, queue }, warnings);
   } catch (error) {
-    return { errors: [`the configuration is neither YAML nor JSON: ${oneLine(error)}`] };
+    return { errors: [`the configuration is neither YAML nor JSON: ${describeSyntaxError(error, text)}`] };
   }
+}
+
+/** Longest part of a line in an error. */
+const MAX_QUOTE = 80;
+
+/** Describes where the text is no YAML, with the line: nobody has the output of a hook in a file. */
+function describeSyntaxError(error: unknown, text: string): string {
+  if (!(error instanceof YamlError)) return oneLine(error);
+  const { line, column, message } = error;
+  const quote = oneLine(text.split("\n")[line - 1] ?? "", MAX_QUOTE);
+  return `line ${line}, column ${column}${quote === "" ? "" : ` ("${quote}")`}: ${message}`;
 }
 
 const ANY_CONFIG_KEY = new RegExp(

@@ -35,6 +35,12 @@ describe("versions", () => {
 
   test("text that is no YAML is an error that says so", () => {
     expect(errors("a: [")).toEqual([expect.stringMatching(/^the configuration is neither YAML nor JSON: /)]);
+    expect(errors("configVersion: v1\nonStartup: 1\n  : \n")).toEqual([
+      expect.stringMatching(/^the configuration is neither YAML nor JSON: line \d, column \d \(".+"\): /),
+    ]);
+    expect(errors("configVersion: v1\nschedule:\n- name: a\n : \n")).toEqual([
+      'the configuration is neither YAML nor JSON: line 4, column 2 (":"): not a key of the map around it: check the indentation',
+    ]);
   });
 
   test.each([
