@@ -3,9 +3,16 @@
  * if it forbids keys that it does not declare, else *open*. `pointer` is the JSON pointer of a schema in its document.
  */
 
-import { toPointer } from "../../base/index.ts";
+import { isAtOrBelow, toPointer } from "../../base/index.ts";
 import { isJsonObject, objectOf, type Json, type JsonObject, type Problem } from "../../base/model/index.ts";
-import { allSchemas, mapSchemas, nextSchemas, subSchemas, resolveTarget } from "./schema-tree.ts";
+import {
+  allSchemas,
+  decodeFragment,
+  mapSchemas,
+  nextSchemas,
+  subSchemas,
+  resolveTarget,
+} from "./schema-tree.ts";
 import { explainInvalidPattern } from "./tolerance.ts";
 import { isCheckedFormat } from "./validator.ts";
 
@@ -234,13 +241,22 @@ const KEYWORDS = new Set(
 
 const MAX_REPORTED = 5;
 
+/** The targets of all references within a document, also of those in parts that only another reference makes a schema. */
+function listReferences(root: JsonObject): string[] {
+  const references = JSON.stringify(root).matchAll(/"\$ref":"#(\/[^"]*)"/g);
+  return [...new Set([...references].map(([, target = ""]) => decodeFragment(target)))];
+}
+
 /** Warnings about a usable schema: misspelt keywords, unknown formats. Lists each once, with the number of further positions. */
 export function schemaWarnings(root: JsonObject, file: string): string[] {
   const pointersByText = new Map<string, string[]>();
+  const references = listReferences(root);
   for (const [pointer, schema] of allSchemas(root)) {
     const { format } = schema;
+    const isReferenced = (keyword: string): boolean =>
+      references.some((target) => isAtOrBelow(target, pointer + toPointer([keyword])));
     const texts = Object.keys(schema)
-      .filter((keyword) => !KEYWORDS.has(keyword) && !keyword.startsWith("x-"))
+      .filter((keyword) => !KEYWORDS.has(keyword) && !keyword.startsWith("x-") && !isReferenced(keyword))
       .map((keyword) => `unknown keyword "${keyword}"`);
     if (typeof format === "string" && !isCheckedFormat(format)) texts.push(`unknown format "${format}"`);
     for (const text of texts) pointersByText.set(text, [...(pointersByText.get(text) ?? []), pointer || "/"]);

@@ -252,6 +252,13 @@ describe("problems of schemas", () => {
     ]);
   });
 
+  it("a map of definitions that a reference leads into is no schema with unknown words", () => {
+    const text = `{definitions: {config: {
+      duration: {type: string}, "a/b": {list: {items: {$ref: "#/definitions/config/deep/size"}}}, deep: {size: {}}, durations: {}}},
+      properties: {a: {$ref: "#/definitions/config/duration"}, b: {$ref: "#/definitions/config/a~1b/list"}}}`;
+    expect(schemas(text).warnings).toEqual(['c.yaml: /definitions/config: unknown keyword "durations"']);
+  });
+
   it("warnings of very many words are counted", () => {
     const { warnings } = schemas("{a: 1, b: 1, c: 1, d: 1, e: 1, f: 1}");
     expect(warnings).toEqual([
