@@ -277,10 +277,11 @@ export class Reflector {
     this.#consecutiveFailures += 1;
     if (remedy.kind === "expired") this.#mustList = true;
     else this.#mustCheckForRestore = this.#getNewestKnownVersion() !== "";
-    // A single lost connection or expired version is normal.
+    // A single lost connection is normal. So is an expired version, also after one: a watch of a kind without bookmarks, such as Events, is cut.
     const isAnswer = error instanceof ApiError || error instanceof OversizeError;
+    const isNormal = this.#consecutiveFailures <= (remedy.kind === "expired" ? 2 : 1);
     const isRefused = isAnswer && remedy.kind !== "expired";
-    if (isRefused || this.#consecutiveFailures > 1) {
+    if (isRefused || !isNormal) {
       this.#hasReportedError = true;
       this.#handler.onError(toError(error));
     }

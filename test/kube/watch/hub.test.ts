@@ -290,6 +290,21 @@ describe("a watch", () => {
     expect(one.take()).toBe("~b@30 >b@30 >d@31 ~c@40 =40");
   });
 
+  it("does not report a version that has expired when the connection is lost, unless it expires again", async () => {
+    const { server, clock, one, watch } = await started([configMap("a", 1)]);
+    watch.fail(new ConnectionError("ESILENT", "no bookmark for a while"));
+    await clock.advance(200);
+    (await server.next()).send(list(10, [])).end();
+    (await server.next()).send(failure(410, "Expired"));
+    await clock.advance(1000);
+    const relist = await server.next();
+    expect(one.take()).toBe("");
+    relist.send(list(40, [configMap("a", 1)])).end();
+    (await server.next()).send(failure(410, "Expired"));
+    await settle();
+    expect(one.take()).toBe("=40 !Expired it is");
+  });
+
   it("reports the end of a new list also to a consumer whose own list is older", async () => {
     const { server, hub, watch } = await started();
     const late = listener();
@@ -432,7 +447,7 @@ describe("a watch", () => {
     expect(whole.request.query?.["limit"]).toBeUndefined();
     whole.send(list(11, [configMap("b", 2)])).end();
     await synced;
-    expect(one.take()).toBe("+a@1 +a@1 !round 2 +b@2 ~a@11 =11");
+    expect(one.take()).toBe("+a@1 +a@1 +b@2 ~a@11 =11");
   });
 
   it("lists again for a late consumer when the server was put back to an earlier state meanwhile", async () => {
