@@ -62,6 +62,8 @@ export interface SocketResponse {
 /** Longest response: a program that imitates an operator cannot fill the memory. */
 const MAX_BYTES = 256 * 1024 * 1024;
 const NOT_AN_OPERATOR = "the program on this socket is not an operator";
+/** An operator that has lost its Lease closes its connections. */
+const NO_ANSWER = "the operator is ending: it closed the connection without an answer";
 const HEADERS_END = "\r\n\r\n";
 
 /**
@@ -137,6 +139,7 @@ function formatRequest({ method, path, form }: SocketRequest): string {
 
 /** Parses an HTTP response; returns an error message for an invalid or incomplete one. */
 function parseResponse(bytes: Buffer): SocketResponse | string {
+  if (bytes.length === 0) return NO_ANSWER;
   const headersEnd = bytes.indexOf(HEADERS_END);
   const head = bytes.toString("latin1", 0, Math.max(0, headersEnd));
   const [statusLine = "", ...headers] = head.split("\r\n");

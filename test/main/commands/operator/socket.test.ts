@@ -159,8 +159,11 @@ describe("which call a sub-command makes", () => {
   const ask = async (text: string) => querySocket(await answering(text), { method: "GET", path: "/" });
 
   it.each([
-    ["", /the program on this socket is not an operator \(check that this is the operator's socket/],
-    ["SSH-2.0-OpenSSH_10\r\n\r\n", /the program on this socket is not an operator/],
+    ["", /the operator is ending: it closed the connection without an answer/],
+    [
+      "SSH-2.0-OpenSSH_10\r\n\r\n",
+      /the program on this socket is not an operator \(check that this is the operator's socket/,
+    ],
     ["HTTP/1.1 200 OK\r\n", /the program on this socket is not an operator/],
     ["HTTP/1.1 2e2 OK\r\n\r\n", /the program on this socket is not an operator/],
     ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhal", /the response is incomplete/],
