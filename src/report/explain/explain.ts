@@ -5,8 +5,9 @@
 
 import { describeChangesByOthers } from "../../kube/drift/index.ts";
 import { formatUtc } from "../../base/index.ts";
-import { describeProblem } from "../../base/model/index.ts";
+import { describeProblem, type Task } from "../../base/model/index.ts";
 import { explainRequirements, type Requirement, type RunBlocker } from "../../engine/plan/index.ts";
+import type { TaskView } from "../../engine/queue/index.ts";
 import { collectWarnings, listMissingObjects } from "../../engine/state/index.ts";
 import type { ModuleView, View } from "../../engine/state/index.ts";
 import { describeBlocker, describeBlockingFailure, findHeadOfDelayingQueue } from "./blockers.ts";
@@ -112,17 +113,38 @@ export function explain(snapshot: StateSnapshot, now: number): Explanation {
   return explanation;
 }
 
-function explainModule(view: ModuleView, index: SnapshotIndex, now: number): ModuleExplanation {
-  const { requirements, runBlocker, otherBlockers, lostRequirement } = explainRequirements(view, index.view);
+/** What the due run or removal of a module waits for, and its next try. */
+interface Wait {
+  /** The head of the queue that delays it. */
+  readonly head: TaskView<Task> | undefined;
+  readonly blocker: string | undefined;
+  /** The same head, if it is a task of another that delays the module. */
+  readonly otherHead: TaskView<Task> | undefined;
+  readonly nextRetryAt: number | undefined;
+  /** What the next try waits for, if it has no time: a converge that is next has dropped the failed run from the module's own queue. */
+  readonly retryBlocker: string | undefined;
+}
+
+function explainWait(view: ModuleView, index: SnapshotIndex, runBlocker: RunBlocker | undefined): Wait {
   const head = findHeadOfDelayingQueue(view, index);
   const blocker = describeBlocker(view, index.view, { runBlocker, head });
+  const ownRun = index.runs.get(view.name)?.run;
+  const nextRetryAt = view.retry && ownRun?.nextAt;
+  const isDelayedByOther = blocker !== undefined && runBlocker === undefined && head !== ownRun;
+  const otherHead = isDelayedByOther ? head : undefined;
+  const mustWait = view.retry !== undefined && nextRetryAt === undefined && otherHead !== undefined;
+  return { head, blocker, otherHead, nextRetryAt, retryBlocker: mustWait ? blocker : undefined };
+}
+
+function explainModule(view: ModuleView, index: SnapshotIndex, now: number): ModuleExplanation {
+  const { requirements, runBlocker, otherBlockers, lostRequirement } = explainRequirements(view, index.view);
+  const { head, blocker, nextRetryAt, otherHead, retryBlocker } = explainWait(view, index, runBlocker);
   const ownHooks = index.failingHooks.filter(({ task }) => task.hook.module === view.name);
   const failingHooks = ownHooks.map(describeFailingHook);
-  const queued = index.runs.get(view.name);
-  const nextRetryAt = view.retry && queued?.run.nextAt;
   const facts = {
     now,
     blocker,
+    retryBlocker,
     runBlocker,
     failingHooks: failingHooks.length === 0 ? undefined : failingHooks.join("; "),
   };
@@ -134,17 +156,17 @@ function explainModule(view: ModuleView, index: SnapshotIndex, now: number): Mod
     lostRequirement,
     failingHooks,
     nextRetryAt,
+    retryBlocker,
   };
   const warnings = view.enabled ? collectWarnings(view) : [];
   const droppedTicks = index.droppedTicks.get(view.name) ?? [];
   const delayingHook = index.failingHooks.find(
     ({ task }) => task === head?.task && task.hook.module !== view.name,
   );
-  const isDelayedByTask = head !== undefined && blocker !== undefined && runBlocker === undefined;
   const momentaryReasons = [
-    isWaiting ? undefined : blocker,
+    isWaiting || retryBlocker !== undefined ? undefined : blocker,
     // What requires another module waits for that, and not for a task.
-    isDelayedByTask && head !== queued?.run ? describeBlockingFailure(head) : undefined,
+    otherHead && describeBlockingFailure(otherHead),
     delayingHook && describeFailingHook(delayingHook),
     ...droppedTicks,
     ...describeActivity(view),
@@ -172,12 +194,14 @@ interface KnownReasons {
   readonly lostRequirement: RunBlocker | undefined;
   readonly failingHooks: readonly string[];
   readonly nextRetryAt: number | undefined;
+  /** What the next try waits for, if it has no time. */
+  readonly retryBlocker: string | undefined;
 }
 
 /** Sentences about what is wrong with a module, one for each reason why it is not Ready, the gravest first, without its warnings. */
 function listReasons(module: ModuleView, known: KnownReasons): string[] {
   const { problem, retry, health, unhealthy, unready } = module;
-  const { blockers, lostRequirement, failingHooks, nextRetryAt } = known;
+  const { blockers, lostRequirement, failingHooks } = known;
   const remedy = problem?.retriedAs === undefined ? "requires action" : "is tried again";
   const missing = listMissingObjects(module);
   const facts = [
@@ -187,7 +211,7 @@ function listReasons(module: ModuleView, known: KnownReasons): string[] {
     ...failingHooks,
     lostRequirement?.message,
     module.suspended ? "suspended: Helm does not run, hooks continue to run" : undefined,
-    retry && describeRetry(retry, nextRetryAt),
+    retry && describeRetry(retry, known),
     // After a rollback: why its cause is not tried again.
     module.rollbackReason,
     missing.length === 0 ? undefined : `missing objects: ${missing.join(", ")}`,
@@ -202,9 +226,10 @@ function listReasons(module: ModuleView, known: KnownReasons): string[] {
 /** E.g. *failed 3 times since 2026-01-01T09:15:00Z (HelmFailed): timed out; next try 2026-01-01T09:20:00Z*. */
 function describeRetry(
   { failures, since, reason, message }: NonNullable<ModuleView["retry"]>,
-  nextRetryAt: number | undefined,
+  { nextRetryAt, retryBlocker }: Pick<KnownReasons, "nextRetryAt" | "retryBlocker">,
 ): string {
-  const next = nextRetryAt === undefined ? "" : `; next try ${formatUtc(nextRetryAt)}`;
+  const awaited = retryBlocker === undefined ? "" : `; the next try ${retryBlocker}`;
+  const next = nextRetryAt === undefined ? awaited : `; next try ${formatUtc(nextRetryAt)}`;
   return `failed ${formatTimes(failures)} since ${formatUtc(since)} (${reason}): ${message}${next}`;
 }
 

@@ -57,6 +57,26 @@ function explainWeb({ main, side = [], web = {}, view = {} }: Case): {
 
 const reloading: Partial<View> = { converge: { ...viewOf([]).converge, phase: "modules" } };
 
+it("says what the next try of a failed run waits for, if a converge at work has dropped it from the module's own queue", () => {
+  const retry = { failures: 2, since: T0, reason: "HelmFailed", message: "timed out" } as const;
+  const web: Partial<ModuleView> = { phase: "new", enabled: true, retry };
+  const removal = entry({ kind: "delete-module", module: "old" });
+  const view = { ...reloading, moduleQueues: new ModuleQueues("own") };
+  const { why, next } = explainWeb({ main: [removal, entry(RELOAD, { running: false })], web, view });
+  expect(next).toBeUndefined();
+  expect(why.find((sentence) => sentence.startsWith("failed"))).toMatch(
+    /^failed 2 times since .* \(HelmFailed\): timed out; the next try waits for .*old/,
+  );
+  const evidence = {
+    view: viewOf([moduleView("web", web)], view),
+    queues: [queueOf("main", [removal, entry(RELOAD, { running: false })])],
+  };
+  expect(explain(evidence, T0).module("web")).toMatchObject({
+    state: "Retrying",
+    message: expect.stringMatching(/^timed out; the next try waits for .*old/) as string,
+  });
+});
+
 describe("a module of a ModuleSource", () => {
   const module = {
     name: "web",
