@@ -14,7 +14,7 @@ export interface Cast {
 export interface Story {
   readonly name: string;
   readonly args?: readonly string[];
-  /** Played each night, and not only with LONG=1: all of these together take a minute. */
+  /** Played at each change of the code, and not only with LONG=1: all of these together take a minute. */
   readonly isShort?: boolean;
   /** Has only the modules and hooks that `furnish` adds. */
   readonly isBare?: boolean;

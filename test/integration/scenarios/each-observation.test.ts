@@ -1,4 +1,3 @@
-// Runs at night: faults.
 import { describe, test } from "vitest";
 
 import { playUndisturbed, STORIES } from "../../support/each-point.ts";

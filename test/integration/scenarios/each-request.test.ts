@@ -1,4 +1,3 @@
-// Runs at night: faults.
 import { describe, expect, test } from "vitest";
 
 import { answerFalsely, playUndisturbed, STORIES } from "../../support/each-point.ts";

@@ -1,4 +1,3 @@
-// Runs at night: restarts.
 import { describe, expect, test } from "vitest";
 
 import {
