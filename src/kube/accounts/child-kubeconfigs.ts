@@ -16,9 +16,14 @@ export class PrivateKubeconfig {
   readonly #client: KubeClient;
   readonly #dir: StableTempDir;
   readonly #name: string;
+  readonly #namespace: string | undefined;
 
-  /** `reader` (`hooks`, `helm`) gives each kind of child its own file: a child may alter its file, and another kind must not read that. */
-  constructor(client: KubeClient, dir: StableTempDir, reader: string) {
+  /**
+   * `reader` (`hooks`, `helm`) gives each kind of child its own file: a child may alter its file, and another kind must not read that.
+   * `namespace` is that of requests that name none; undefined = as in the operator's kubeconfig.
+   */
+  constructor(client: KubeClient, dir: StableTempDir, reader: string, namespace?: string) {
+    this.#namespace = namespace;
     this.#client = client;
     this.#dir = dir;
     this.#name = `${reader}.kubeconfig`;
@@ -27,7 +32,7 @@ export class PrivateKubeconfig {
 
   /** Rewrites the file; call it before each start of a child, since credentials rotate and children may alter the file. Throws ScratchError. */
   async refresh(): Promise<void> {
-    await this.#dir.write(this.#name, this.#client.exportKubeconfig());
+    await this.#dir.write(this.#name, this.#client.exportKubeconfig(this.#namespace));
   }
 }
 

@@ -99,9 +99,9 @@ export class KubeClient {
     return { file, server, proxy };
   }
 
-  /** A kubeconfig of this server and its current credentials, for child processes. */
-  exportKubeconfig(): string {
-    return this.#parts.connections.credentials.exportKubeconfig();
+  /** A kubeconfig of this server and its current credentials, for child processes. `namespace` replaces that of the context. */
+  exportKubeconfig(namespace?: string): string {
+    return this.#parts.connections.credentials.exportKubeconfig(namespace);
   }
 
   /**

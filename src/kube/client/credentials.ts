@@ -101,7 +101,7 @@ export class Credentials {
    * Exports a kubeconfig of this server and its current credentials, for a child process that starts now. Reads changed files first, so
    * that the child gets rotated credentials. Refuses a change to another cluster or user, and logs it once.
    */
-  exportKubeconfig(): string {
+  exportKubeconfig(namespace?: string): string {
     const reloaded = this.#loaded.isUnchanged() ? this.#loaded : this.#readAgain();
     const refusal = reloaded && findRefusal(this.#loaded, reloaded);
     const refusalMessage = refusal?.message ?? "";
@@ -109,7 +109,7 @@ export class Credentials {
       this.#logger.error("The change of the kubeconfig is not applied", { error: refusalMessage });
     this.#lastRefusal = refusalMessage;
     if (reloaded !== undefined && refusal === undefined) this.#applyChange(reloaded);
-    return exportContext(this.#loaded.config);
+    return exportContext(this.#loaded.config, namespace);
   }
 
   /** Uses changed credentials from the next request on. Keeps the access data that plug-ins gave if the context has not changed. */
@@ -246,10 +246,10 @@ function hasCa({ cluster: { caData, caFile } }: ContextTarget): boolean {
 }
 
 /** Exports a kubeconfig of only the current context, as JSON, for child processes. Keeps references to files. */
-function exportContext(config: KubeConfig): string {
+function exportContext(config: KubeConfig, contextNamespace?: string): string {
   const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()];
   const name = config.getCurrentContext();
-  const namespace = config.getContextObject(name)?.namespace?.trim();
+  const namespace = contextNamespace ?? config.getContextObject(name)?.namespace?.trim();
   return toYamlSafeJson({
     apiVersion: "v1",
     kind: "Config",

@@ -63,8 +63,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
   const clock = reportTimerErrors(scope.closeAtEnd(endingClock(systemClock)), failures);
   const client = scope.closeAtEnd(connectClient(settings, { logger, clock }));
   const children = new Children(failures);
-  const access = makeChildAccess(client, scope, { settings, environment });
   const namespace = readNamespace(settings, client);
+  const access = makeChildAccess(client, scope, { settings, environment, namespace });
   const spanExport = makeSpanExport(settings, namespace, { secrets, clock, logger });
   if (spanExport !== undefined) scope.closeAtEnd(spanExport);
   const tracer = new Tracer({ clock, spanExport });
@@ -145,15 +145,22 @@ function collectKnownSecrets(settings: Settings, environment: Environment): Know
   return secrets;
 }
 
+interface ChildAccessOptions {
+  readonly settings: Settings;
+  readonly environment: Environment;
+  /** The operator's namespace: hooks use it in requests that name none. */
+  readonly namespace: string;
+}
+
 /** Builds what child processes need: their environment, and separate kubeconfigs for hooks and helm. */
 function makeChildAccess(
   client: KubeClient,
   scope: Scope,
-  { settings, environment }: { readonly settings: Settings; readonly environment: Environment },
+  { settings, environment, namespace }: ChildAccessOptions,
 ) {
   const files = scope.closeAtEnd(new StableTempDir(settings.tmpDir, "kube"));
   // Helm must not read the file of the hooks: hooks may change it.
-  const forHooks = new PrivateKubeconfig(client, files, "hooks");
+  const forHooks = new PrivateKubeconfig(client, files, "hooks", namespace);
   const kubeconfig = new PrivateKubeconfig(client, files, "helm");
   return {
     env: buildHookEnvironment(buildChildEnvironment(environment, settings, forHooks.path)),

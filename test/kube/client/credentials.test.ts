@@ -177,4 +177,15 @@ describe("the kubeconfig of children", () => {
     await kubeconfig.refresh();
     expect(user()).toEqual([{ name: "dev", user: { token: "t2" } }]);
   });
+
+  test("names the operator's namespace for hooks, whatever the context of its kubeconfig names", async () => {
+    const { dir, write, client } = await lab();
+    write();
+    const files = new StableTempDir(join(dir, "tmp"), "kube");
+    const kubeconfig = new PrivateKubeconfig(client(), files, "hooks", "addons");
+    await kubeconfig.refresh();
+    expect(JSON.parse(readFileSync(kubeconfig.path, "utf8"))).toMatchObject({
+      contexts: [{ context: { namespace: "addons" } }],
+    });
+  });
 });
