@@ -80,17 +80,23 @@ for (const name of CHANGES) {
   // The path that a change is about: the new one of a link or a copy.
   const pathOf = (args: readonly unknown[]): PathLike =>
     (/^(symlink|copyFile)/.test(name) ? args[1] : args[0]) as PathLike;
-  own[`${name}Sync`] = (...args) => {
-    if (!isPoint(name, args)) return now(...args);
-    if (name !== "rm") now(...args);
+  const endAtPoint = (args: readonly unknown[]): void => {
+    if (!isPoint(name, args)) return;
     spoil(name, pathOf(args));
-    return end();
+    end();
+  };
+  // A call that fails, such as `mkdir` of an existing directory, changes nothing, and does not count.
+  own[`${name}Sync`] = (...args) => {
+    if (name === "rm") endAtPoint(args);
+    const result = now(...args);
+    if (name !== "rm") endAtPoint(args);
+    return result;
   };
   promises[name] = async (...args) => {
-    if (!isPoint(name, args)) return later(...args);
-    if (name !== "rm") await later(...args);
-    spoil(name, pathOf(args));
-    return end();
+    if (name === "rm") endAtPoint(args);
+    const result = await later(...args);
+    if (name !== "rm") endAtPoint(args);
+    return result;
   };
 }
 syncBuiltinESMExports();
