@@ -83,6 +83,8 @@ export class SourcesContext {
   readonly lock: LockConfigMap;
   readonly lockedModules: LockedModules;
   readonly reporter: CheckReporter;
+  /** Fetches content again that was deleted from the disk. The leader sets it. */
+  onContentLost: () => void = () => {};
   #closed = false;
   #keys: InstallerKeys = { keys: [], problems: [] };
   /** The data of their ConfigMap; null without it. */
@@ -104,7 +106,9 @@ export class SourcesContext {
     this.lock = new LockConfigMap(options);
     this.reporter = new CheckReporter(options);
     const listKeys = (module: string): readonly Signer[] => this.listKeys(module);
-    this.lockedModules = new LockedModules({ ...options, lock: this.lock, store: this.blobStore, listKeys });
+    const onContentLost = (): void => this.onContentLost();
+    const { lock, blobStore: store } = this;
+    this.lockedModules = new LockedModules({ ...options, lock, store, listKeys, onContentLost });
   }
 
   /** From now on, no work changes the lock. */
@@ -218,9 +222,27 @@ export class SourcesContext {
       if (this.#closed) throw new Error("the operator stops");
       await work();
       this.reporter.onLockChanged(this.lock.entries);
-      const changed = await this.writeModulesDir();
-      // The state reads these modules again.
-      if (changed === "all" || changed.size > 0) this.options.state.record("filesChanged", changed);
+      await this.#publishModulesDir();
+    });
+  }
+
+  /** Writes the modules directory, and lets the state read the modules again that have changed. */
+  async #publishModulesDir(): Promise<void> {
+    const changed = await this.writeModulesDir();
+    if (changed === "all" || changed.size > 0) this.options.state.record("filesChanged", changed);
+  }
+
+  /** Puts into the modules directory again what someone has deleted from the disk. Never throws: a read then finds what is left. */
+  async restoreModulesDir(): Promise<void> {
+    if (this.lockedModules.isIntact) return;
+    await this.runExclusively(async () => {
+      // Work that was in progress may have replaced links.
+      if (this.#closed || this.lockedModules.isIntact) return;
+      await this.#publishModulesDir();
+      this.options.logger.warn("Files of modules from registries were deleted, and are restored");
+    }).catch((error: unknown) => {
+      const fields = { error: oneLine(error) };
+      this.options.logger.warn("Files of modules from registries cannot be restored", fields);
     });
   }
 

@@ -3,6 +3,7 @@
  * operator reads modules of registries from the modules directory, which has a link to the content of each.
  */
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 
@@ -10,7 +11,7 @@ import { mapInParallel, oneLine } from "../base/index.ts";
 import type { ModuleOrigin, Problem } from "../base/model/index.ts";
 import type { RegistryModules } from "../modules/index.ts";
 import { CannotVerifyError, NotVerifiedError, type Signer } from "./registry/index.ts";
-import { writeModuleLinks, type ModuleLink } from "./disk/module-links.ts";
+import { areLinksIntact, writeModuleLinks, type ModuleLink } from "./disk/module-links.ts";
 import { NotStoredError } from "./disk/content.ts";
 import type { BlobStore } from "./disk/blob-store.ts";
 import type { LockContent, LockConfigMap } from "./lock.ts";
@@ -45,6 +46,8 @@ interface LockedModulesOptions {
   readonly store: BlobStore;
   /** The keys that may sign content of a module. */
   readonly listKeys: (module: string) => readonly Signer[];
+  /** Content in use was deleted from the disk, and has to be fetched again. */
+  readonly onContentLost: () => void;
 }
 
 /** Keeps the content of each locked module, and writes the modules directory. */
@@ -56,11 +59,20 @@ export class LockedModules {
 
   /** The list of modules and the purge blockers at the last `writeModulesDir`, as JSON. */
   #publishedList = "";
-  /** The directory of each module at the last `writeModulesDir`: the same chart with other settings has another directory. */
-  #publishedDirs: ReadonlyMap<string, string | undefined> = new Map();
+  /** What the last `writeModulesDir` has written. */
+  #publishedLinks: readonly ModuleLink[] = [];
 
   constructor(options: LockedModulesOptions) {
     this.#options = options;
+  }
+
+  get #modulesDir(): string {
+    return join(this.#options.dir, "modules");
+  }
+
+  /** Directories of modules without content. */
+  get #emptyDirs(): string {
+    return join(this.#options.dir, "absent");
   }
 
   get #lock(): LockConfigMap {
@@ -83,6 +95,7 @@ export class LockedModules {
    * Replaces the lock by what the ConfigMap contains, then verifies and unpacks the locked content from disk.
    */
   async load(content: LockContent): Promise<void> {
+    this.#options.store.restoreDirectories();
     this.#lock.load(content);
     for (const name of this.#contents.keys()) if (!this.#lock.entries.has(name)) this.#contents.delete(name);
     await this.verifyAndUnpackAll();
@@ -123,6 +136,20 @@ export class LockedModules {
     this.#errorsBeforeLock.set(name, message);
   }
 
+  /** Whether the disk still has all that the last `writeModulesDir` has written. */
+  get isIntact(): boolean {
+    const { store } = this.#options;
+    return store.hasDirectories && areLinksIntact(this.#modulesDir, this.#emptyDirs, this.#publishedLinks);
+  }
+
+  /** Unpacks content again whose directory was deleted. If the disk cannot restore it, the content has a problem from now on. */
+  async #restoreContents(): Promise<void> {
+    this.#options.store.restoreDirectories();
+    const deleted = [...this.#contents].filter(([, { dir }]) => dir !== undefined && !existsSync(dir));
+    for (const [name] of deleted) await this.verifyAndUnpack(name);
+    if (deleted.some(([name]) => this.#contents.get(name)?.dir === undefined)) this.#options.onContentLost();
+  }
+
   /**
    * Writes the modules directory and the origins of its modules: from which source and content a module comes, and why it
    * cannot be used. Modules that are requested but not locked yet have no content. Returns which modules have changed since
@@ -132,8 +159,9 @@ export class LockedModules {
     requested: ReadonlyMap<string, RequestedModule>,
     purgeBlocker: string | undefined,
   ): Promise<ChangedModules> {
-    const { dir, registryModules } = this.#options;
-    const modulesDir = join(dir, "modules");
+    const { registryModules } = this.#options;
+    const modulesDir = this.#modulesDir;
+    await this.#restoreContents();
     const unlocked = [...requested].filter(([name]) => !this.#lock.entries.has(name));
     const settings = [
       ...this.#lock.entries,
@@ -142,7 +170,7 @@ export class LockedModules {
     const links = settings.map(([name, { order, enabled }]): ModuleLink => {
       return { name, order, enabled, content: this.#contents.get(name)?.dir };
     });
-    await writeModuleLinks(modulesDir, join(dir, "absent"), links);
+    await writeModuleLinks(modulesDir, this.#emptyDirs, links);
     const before = registryModules.origins;
     registryModules.origins = this.#buildOrigins(requested, before);
     registryModules.purgeBlockers = [
@@ -183,10 +211,13 @@ export class LockedModules {
     const published = JSON.stringify([rows, purgeBlockers]);
     const isSameList = published === this.#publishedList;
     this.#publishedList = published;
-    const dirsBefore = this.#publishedDirs;
-    this.#publishedDirs = new Map(links.map(({ name, content }) => [name, content]));
+    // The same chart with other settings has another directory.
+    const [dirsBefore, dirs] = [this.#publishedLinks, links].map(
+      (list) => new Map(list.map(({ name, content }) => [name, content])),
+    );
+    this.#publishedLinks = links;
     const isChanged = (name: string): boolean =>
-      before.get(name) !== now.get(name) || dirsBefore.get(name) !== this.#publishedDirs.get(name);
+      before.get(name) !== now.get(name) || dirsBefore?.get(name) !== dirs?.get(name);
     const names = [...now.keys()].filter(isChanged);
     // Discovery enables and disables modules for the whole list.
     const isRemovalChanged = names.some((name) => before.get(name)?.removed !== now.get(name)?.removed);

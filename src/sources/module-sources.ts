@@ -35,6 +35,7 @@ export class ModuleSources {
       const [content] = await Promise.all(reads);
       await context.lockedModules.load(content);
       await context.writeModulesDir();
+      context.options.registryModules.restore = () => context.restoreModulesDir();
     });
   }
 

@@ -88,6 +88,7 @@ export class TreeReader {
  */
 export async function readTree(options: ReadTreeOptions): Promise<Tree> {
   const { globalHooksDir, previous } = options;
+  await options.registryModules?.restore?.();
   const dirs = [...listModulesDirs(options), ...(globalHooksDir === undefined ? [] : [globalHooksDir])];
   for (let tries = 1; ; tries += 1) {
     // git-sync and volumes of ConfigMaps replace a link to switch all files at once.

@@ -88,6 +88,8 @@ export interface RegistryModules {
   origins: ReadonlyMap<string, ModuleOrigin>;
   /** Reasons not to purge releases. */
   purgeBlockers: readonly string[];
+  /** Puts lost links and content into the directory again, before it is read. Never throws. */
+  restore?: () => Promise<void>;
   /** Returns ModuleSources, lock and keys for a support archive. */
   describeSources?: () => Json;
 }

@@ -3,7 +3,7 @@
  * unpacked. `tags` has the digest of each tag of a signature, `referrers` the descriptors that refer to a digest.
  */
 
-import { createReadStream, lstatSync, lutimesSync, mkdirSync, renameSync } from "node:fs";
+import { createReadStream, existsSync, lstatSync, lutimesSync, mkdirSync, renameSync } from "node:fs";
 import { copyFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -50,13 +50,27 @@ export class BlobStore implements ArtifactReader, BlobReader {
 
   /** Creates the directories, and deletes what an earlier process has left unfinished. */
   async prepareDirectories(): Promise<void> {
-    const blobs = join(this.#dir, "blobs");
-    for (const name of ["sha256", "tags", "referrers"]) mkdirSync(join(blobs, name), { recursive: true });
-    for (const dir of [join(blobs, "part"), this.scratchDir]) {
+    for (const dir of [join(this.#dir, "blobs/part"), this.scratchDir])
       await rm(dir, { recursive: true, force: true });
-      mkdirSync(dir);
-    }
     await this.#unpacked.prepareDirectory();
+    this.restoreDirectories();
+  }
+
+  /** Whether nobody has deleted a directory. */
+  get hasDirectories(): boolean {
+    return this.#directories.every((dir) => existsSync(dir));
+  }
+
+  /** Creates the directories that do not exist. */
+  restoreDirectories(): void {
+    if (this.hasDirectories) return;
+    for (const dir of this.#directories) mkdirSync(dir, { recursive: true });
+    this.#unpacked.createDirectory();
+  }
+
+  get #directories(): string[] {
+    const blobs = ["sha256", "tags", "referrers", "part"].map((name) => join(this.#dir, "blobs", name));
+    return [...blobs, this.scratchDir, join(this.#dir, "unpacked")];
   }
 
   /** A directory for content that is being checked. */

@@ -1,6 +1,6 @@
 /** The modules directory of modules from registries: links to unpacked content, and a generated `values.yaml`. */
 
-import { readlinkSync } from "node:fs";
+import { existsSync, readlinkSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -46,7 +46,7 @@ export async function writeModuleLinks(
   for (const link of links) {
     const entry = toLinkName(link);
     wanted.add(entry);
-    const target = link.content ?? join(emptyDirs, link.name);
+    const target = targetOf(emptyDirs, link);
     if (link.content === undefined) await mkdir(target, { recursive: true });
     const path = join(dir, entry);
     if (attempt(() => readlinkSync(path)) !== target)
@@ -54,6 +54,20 @@ export async function writeModuleLinks(
   }
   await writeEnabledFlags(join(dir, VALUES_FILE), links);
   for (const name of await readdir(dir)) if (!wanted.has(name)) await rm(join(dir, name), { force: true });
+}
+
+/** Whether all that `writeModuleLinks` has written is still there: the flags, each link, and what it leads to. */
+export function areLinksIntact(dir: string, emptyDirs: string, links: readonly ModuleLink[]): boolean {
+  const isIntact = (link: ModuleLink): boolean => {
+    const path = join(dir, toLinkName(link));
+    const target = targetOf(emptyDirs, link);
+    return attempt(() => readlinkSync(path)) === target && existsSync(target);
+  };
+  return existsSync(join(dir, VALUES_FILE)) && links.every(isIntact);
+}
+
+function targetOf(emptyDirs: string, { name, content }: ModuleLink): string {
+  return content ?? join(emptyDirs, name);
 }
 
 const VALUES_FILE = "values.yaml";

@@ -28,12 +28,17 @@ export class UnpackedModules {
     return join(this.#dir, hex);
   }
 
+  /** Creates the directory, readable for all users. */
+  createDirectory(): void {
+    mkdirSync(this.#dir, { recursive: true });
+    chmodSync(this.#dir, 0o755);
+  }
+
   /** Creates the directory, and deletes what it contains besides modules: unfinished ones, and those made from charts. */
   async prepareDirectory(): Promise<void> {
     // In a directory of another user, that user could exchange modules after they were compared.
     if (!isPrivateDirectory(this.#dir)) await rm(this.#dir, { recursive: true, force: true });
-    mkdirSync(this.#dir, { recursive: true });
-    chmodSync(this.#dir, 0o755);
+    this.createDirectory();
     for (const entry of readdirSync(this.#dir, { withFileTypes: true }))
       if (!MODULE_NAME.test(entry.name) || !entry.isDirectory())
         await rm(join(this.#dir, entry.name), { recursive: true, force: true });

@@ -65,6 +65,7 @@ export class SourceController {
       },
     });
     this.#removals = new SourceRemovals(context);
+    context.onContentLost = () => this.#checkAll();
     const onChange = (): void => {
       if (this.#sourceObjects.isSynced) this.#reconcileLoop.trigger();
     };
@@ -236,8 +237,12 @@ export class SourceController {
     this.#runInBackground(async () => {
       if (!(await this.#context.rereadKeys())) return;
       await this.#context.publish();
-      for (const { loop } of this.#checks.values()) loop.trigger();
+      this.#checkAll();
     });
+  }
+
+  #checkAll(): void {
+    for (const { loop } of this.#checks.values()) loop.trigger();
   }
 
   /** Writes the entries of the lock again that someone else has deleted or changed while the operator runs. */
