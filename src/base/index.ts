@@ -26,6 +26,7 @@ export {
   ByteCollector,
   readAtMost,
   readRegularFile,
+  toOwnBytes,
   writeAll,
 } from "./files/files.ts";
 export {

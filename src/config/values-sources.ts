@@ -16,7 +16,7 @@ import {
   toNamedSpec,
 } from "../kube/index.ts";
 import type { ConfigMap, KubeClient, Subscription, WatchHub } from "../kube/index.ts";
-import { oneLine, type Clock, type Logger } from "../base/index.ts";
+import { oneLine, toOwnBytes, type Clock, type Logger } from "../base/index.ts";
 import type { JsonObject } from "../base/model/index.ts";
 import { WatchedSet } from "../runtime/index.ts";
 import type { State } from "../engine/state/index.ts";
@@ -189,7 +189,7 @@ function selectResourceAndDecoder({ kind }: SourceObject) {
     kind === "Secret" ? [SECRETS, "base64" as const] : [CONFIG_MAPS, "utf8" as const];
   const decode = (object: JsonObject): VersionedData => {
     const { metadata, data = {} } = object as unknown as ConfigMap;
-    const entries = Object.entries(data).map(([key, text]) => [key, Buffer.from(text, encoding)] as const);
+    const entries = Object.entries(data).map(([key, text]) => [key, toOwnBytes(text, encoding)] as const);
     return { resourceVersion: metadata.resourceVersion, data: Object.fromEntries(entries) };
   };
   return { resource, decode };

@@ -3,7 +3,7 @@
  * of one module or the global ones; a chart of the kind `root` gets the section of its module as root values.
  */
 
-import { digest, digestJson, type KnownSecrets } from "../base/index.ts";
+import { digest, digestJson, toOwnBytes, type KnownSecrets } from "../base/index.ts";
 import { GLOBAL, isJsonObject, objectOf, merge } from "../base/model/index.ts";
 import type { JsonObject, Module, Problem, Section } from "../base/model/index.ts";
 import { listSecretPaths } from "./layers.ts";
@@ -147,7 +147,7 @@ const piecesBySection = new WeakMap<object, JsonPieces>();
 function sectionAsJson(section: object): JsonPieces {
   let pieces = piecesBySection.get(section);
   if (pieces === undefined) {
-    pieces = [Buffer.from(JSON.stringify(section))];
+    pieces = [toOwnBytes(JSON.stringify(section))];
     piecesBySection.set(section, pieces);
   }
   return pieces;

@@ -86,3 +86,17 @@ it("names a failed check only while nothing is known of the object", async () =>
   expect(open).toHaveLength(1);
   expect(missing("team")).toEqual(["Secret theirs/db, which cannot be read: no answer"]);
 });
+
+it("keeps short data in a memory of its own, not in one that other texts share", async () => {
+  const { state, open, begin } = await lab();
+  await begin();
+  const metadata = { name: "db", namespace: "theirs", resourceVersion: "2" };
+  const consumer = open[0]?.consumer;
+  consumer?.onListed({ apiVersion: "v1", kind: "Secret", metadata, data: { values: "YTogMQ==" } });
+  consumer?.onSynced("2");
+  const ids = state.values.sources.neededObjects.map(({ id }) => id);
+  const contents = ids.flatMap((id) => state.values.sources.findContent(id) ?? []);
+  const kept = contents.flatMap((content) => ("data" in content ? Object.values(content.data) : []));
+  expect(kept.map((bytes) => Buffer.from(bytes).toString())).toEqual(["a: 1"]);
+  for (const { buffer, byteLength } of kept) expect(buffer.byteLength).toBe(byteLength);
+});

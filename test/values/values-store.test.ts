@@ -4,6 +4,7 @@ import { KnownSecrets, findKeyLine } from "../../src/base/index.ts";
 import type { Json, JsonObject, Module, Tree } from "../../src/base/model/index.ts";
 import {
   ValuesStore,
+  buildValuesFiles,
   checkConfig,
   checkDisabledModules,
   describeViolations,
@@ -374,4 +375,12 @@ describe("who is to blame for values that break the config schema", () => {
     expect(store.globalProblems).toEqual([]);
     expect(store.mergedSection("global").values).toEqual({ g: "b" });
   });
+});
+
+it("keeps the text of a small section in a memory of its own, not in one that other texts share", () => {
+  const web = moduleOf("web");
+  const { values } = buildValuesFiles(storeOf([web]), web, undefined);
+  const kept = values.filter((piece) => /^\{./.test(String(piece)) && String(piece).endsWith("}"));
+  expect(kept.map(String)).toEqual(['{"g":1}', '{"from":"common","own":1}']);
+  for (const { buffer, byteLength } of kept) expect(buffer.byteLength).toBe(byteLength);
 });

@@ -44,6 +44,12 @@ export function decodeText(bytes: Buffer): string {
   return bytes.toString("utf8");
 }
 
+/** The bytes of a text that is stored for long. `Buffer.from` puts a short text into a shared pool, which any slice keeps in memory as a whole (64 KiB). */
+export function toOwnBytes(text: string, encoding: BufferEncoding = "utf8"): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text, encoding));
+  return bytes.subarray(0, bytes.write(text, encoding));
+}
+
 const LINE_FEED = 0x0a;
 
 /** The number, from 1, of the first line that is not UTF-8; undefined if all are. No character contains the byte of a line feed. */

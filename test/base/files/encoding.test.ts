@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { decodeText, findInvalidLine } from "../../../src/base/index.ts";
+import { decodeText, findInvalidLine, toOwnBytes } from "../../../src/base/index.ts";
 
 it.each<[string, number[], number | undefined]>([
   ["text", [...Buffer.from("é\n😀\n")], undefined],
@@ -16,4 +16,15 @@ it.each<[string, number[], number | undefined]>([
 it("a text is decoded, and other bytes are refused", () => {
   expect(decodeText(Buffer.from("é\n"))).toBe("é\n");
   expect(() => decodeText(Buffer.from([0x0a, 0x97]))).toThrow("line 2 is no UTF-8 text");
+});
+
+it.each([
+  ["text", "é😀", "utf8"],
+  ["nothing", "", "utf8"],
+  ["base64", "w6nwn5iA", "base64"],
+  ["base64 with padding", "w6k=", "base64"],
+] as const)("%s becomes bytes in a memory of their own", (_, text, encoding) => {
+  const bytes = toOwnBytes(text, encoding);
+  expect(bytes.toString(encoding)).toBe(text);
+  expect(bytes.buffer.byteLength).toBe(bytes.byteLength);
 });

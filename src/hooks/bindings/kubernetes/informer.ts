@@ -7,16 +7,10 @@ import { hash } from "node:crypto";
 
 import { objectKey } from "../../../kube/index.ts";
 import type { Subscription, WatchHub, WatchSpec, WatchedObject } from "../../../kube/index.ts";
-import { DepthError, wasCut, type Clock, type Sequence } from "../../../base/index.ts";
+import { DepthError, toOwnBytes, wasCut, type Clock, type Sequence } from "../../../base/index.ts";
 import { FilterError, type Filter } from "../../filter/index.ts";
 import { ObjectTextItem } from "../../../base/model/index.ts";
-import type {
-  Json,
-  JsonObject,
-  KubernetesBinding,
-  SnapshotItem,
-  WatchEvent,
-} from "../../../base/model/index.ts";
+import type { Json, KubernetesBinding, SnapshotItem, WatchEvent } from "../../../base/model/index.ts";
 
 /** Durations, in seconds. */
 export interface BindingTimes {
@@ -251,7 +245,11 @@ export class SharedObjects {
   acquireText(object: WatchedObject, flavour: string): SharedText {
     const { uid = "", resourceVersion = "" } = object.metadata;
     const key = `${uid}/${resourceVersion}/${object.apiVersion}${flavour}`;
-    const text = this.#texts.get(key) ?? { key, bytes: toExactBytes(object), referenceCount: 0 };
+    const text = this.#texts.get(key) ?? {
+      key,
+      bytes: toOwnBytes(JSON.stringify(object)),
+      referenceCount: 0,
+    };
     text.referenceCount += 1;
     // Without a uid, equal keys may mean different objects.
     if (uid !== "") this.#texts.set(key, text);
@@ -274,14 +272,6 @@ export class SharedObjects {
     this.#outcomes.set(object, outcomes.set(filter.text, outcome));
     return outcome;
   }
-}
-
-/** The JSON text in a buffer of exactly its size: a slice of Node's shared pool would keep the whole pool alive. */
-function toExactBytes(object: JsonObject): Uint8Array {
-  const text = JSON.stringify(object);
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
-  bytes.write(text);
-  return bytes;
 }
 
 /** Evaluates a filter up to `triesLeft` times; an error becomes an outcome. Waits only if jq, a process, evaluates this filter. */
