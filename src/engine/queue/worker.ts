@@ -239,6 +239,8 @@ export class Worker<T extends QueueTask> {
     head.running = false;
     head.isLong = false;
     this.#longRunTimer?.cancel();
+    // A cancelled timer would keep the tasks of this run until the next one.
+    this.#longRunTimer = undefined;
     this.#endedAt = this.#now;
     head.waitingSince = this.#endedAt;
     this.#abortController = undefined;

@@ -1,3 +1,6 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
 import { describe, expect, it } from "vitest";
 
 import type { QueueTask } from "../../../src/base/model/index.ts";
@@ -735,4 +738,25 @@ describe("a wall clock that is set while a task is backed off", () => {
     await clock.advance(1);
     expect(started).toEqual(["a", "a"]);
   });
+});
+
+it("keeps no task of a run that has ended", async () => {
+  const { queues, contexts, end } = lab();
+  const offer = (): WeakRef<Job> => {
+    const task = job("a");
+    queues.offer("main", task);
+    return new WeakRef(task);
+  };
+  const task = offer();
+  await settle();
+  await end();
+  contexts.length = 0;
+  setFlagsFromString("--expose-gc");
+  const collectGarbage = runInNewContext("gc") as () => void;
+  // A WeakRef keeps its target until the end of the current turn of the event loop.
+  await new Promise((resolve) => setImmediate(resolve));
+  collectGarbage();
+  expect(task.deref()).toBeUndefined();
+  // The queues themselves are still in use.
+  expect(queues.running).toBe(0);
 });
