@@ -144,7 +144,6 @@ function explainModule(view: ModuleView, index: SnapshotIndex, now: number): Mod
   const facts = {
     now,
     blocker,
-    retryBlocker,
     runBlocker,
     failingHooks: failingHooks.length === 0 ? undefined : failingHooks.join("; "),
   };

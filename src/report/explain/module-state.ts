@@ -20,8 +20,6 @@ export interface EvaluationContext {
   readonly now: number;
   /** What its due run or removal waits for, in words. */
   readonly blocker?: string | undefined;
-  /** What the next try of its failed run waits for instead of a time, in words. */
-  readonly retryBlocker?: string | undefined;
   /** What its due run waits for, if that is a requirement. */
   readonly runBlocker?: RunBlocker | undefined;
   /** Its failing hooks, in words. */
@@ -163,9 +161,7 @@ const evaluateRetry: Rule = (view, facts) => {
   if (retry === undefined) return undefined;
   const isEdited = activity === "none" && retry.reason !== "ScriptFailed" && isRunOutdated(view);
   if (isEdited) return buildPendingEvaluation(facts);
-  const { retryBlocker } = facts;
-  const next = retryBlocker === undefined ? "" : `; the next try ${retryBlocker}`;
-  return { state: "Retrying", reason: retry.reason, message: `${retry.message}${next}` };
+  return { state: "Retrying", reason: retry.reason, message: retry.message };
 };
 
 /** The module is off, but its release still exists: its removal waits, or a suspension retains the release. */

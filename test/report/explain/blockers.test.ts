@@ -67,14 +67,6 @@ it("says what the next try of a failed run waits for, if a converge at work has 
   expect(why.find((sentence) => sentence.startsWith("failed"))).toMatch(
     /^failed 2 times since .* \(HelmFailed\): timed out; the next try waits for .*old/,
   );
-  const evidence = {
-    view: viewOf([moduleView("web", web)], view),
-    queues: [queueOf("main", [removal, entry(RELOAD, { running: false })])],
-  };
-  expect(explain(evidence, T0).module("web")).toMatchObject({
-    state: "Retrying",
-    message: expect.stringMatching(/^timed out; the next try waits for .*old/) as string,
-  });
 });
 
 describe("a module of a ModuleSource", () => {

@@ -40,6 +40,7 @@ export async function writeHook(
   requireValidRequest(wanted, [hook, test]);
   const metric = `${module}_${wanted.name}`.replaceAll(/[^a-z0-9]/g, "_");
   const hookParts = {
+    name: wanted.name,
     config: buildHookConfig(wanted),
     trigger: describeTrigger(wanted),
     metric,
@@ -111,6 +112,8 @@ const ENDINGS: Readonly<Record<Language, string>> = { bash: "sh", python: "py" }
 
 /** The variable parts of a hook. */
 interface HookParts {
+  /** The name of the hook, and of its schedule. */
+  readonly name: string;
   readonly config: JsonObject;
   /** A sentence about when it runs. */
   readonly trigger: string;
@@ -183,9 +186,9 @@ write("METRICS_PATH", {"name": "${metric}", "set": count})
 
 /** The files of the hook's test by name: its input, the expected output, and a script that compares them. */
 function renderTestFiles(parts: HookParts & { readonly script: string }): Record<string, string> {
-  const { metric, countsObjects, config, script } = parts;
+  const { name, metric, countsObjects, config, script } = parts;
   const snapshots = { objects: [{ filterResult: "one" }, { filterResult: "two" }] };
-  const binding = config["schedule"] === undefined ? "beforeHelm" : "schedule";
+  const binding = config["schedule"] === undefined ? "beforeHelm" : name;
   const context = countsObjects ? { binding: "objects", type: "Synchronization", snapshots } : { binding };
   const values = { global: { enabledModules: ["one", "two"] } };
   const metrics = [{ name: metric, value: 2, labels: {}, action: "set" }];
