@@ -50,9 +50,13 @@ async function testChange() {
   const built = await build();
   const files = integrationFiles();
   const chosen = files.filter(({ isNightly }) => !isNightly);
-  // Integration tests often wait, which leaves a third of two processors to those beside them. Unit tests do not wait for the
-  // checks: else one worker would be left alone with them at the end.
-  await Promise.all([checks(), unitTests(), built && integrationTests("helm", chosen)]);
+  // Integration tests often wait, which leaves a third of two processors to those beside them.
+  const integration = async () => {
+    if (built) await integrationTests("helm", chosen);
+    // A second run takes what the first has left of the unit tests, so that no processor is idle at the end.
+    await unitTests();
+  };
+  await Promise.all([checks(), unitTests(), integration()]);
   const left = files.length - chosen.length;
   process.stdout.write(
     `\n${left} of ${files.length} files of integration tests, and Helm 3, are left to \`npm run test:nightly\`.\n`,
@@ -66,10 +70,15 @@ async function checks() {
   await script("documentation site, its links", "docs:build", { beside: true });
 }
 
-function unitTests() {
+/** The parts of the unit tests that no run has taken. */
+const parts = ["1/4", "2/4", "3/4", "4/4"];
+
+async function unitTests() {
   const projects = ["unit", "measuring", "browser"].flatMap((name) => ["--project", name]);
-  const title = "unit tests, those that measure, and the page in a browser";
-  return tests(title, [...projects, "--maxWorkers=1"], { beside: true });
+  for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
+    const title = `unit tests, those that measure, and the page in a browser, part ${part}`;
+    await tests(title, [...projects, "--maxWorkers=1", `--shard=${part}`], { beside: true });
+  }
 }
 
 async function testNight() {

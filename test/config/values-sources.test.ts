@@ -92,8 +92,8 @@ it("keeps short data in a memory of its own, not in one that other texts share",
   await begin();
   const metadata = { name: "db", namespace: "theirs", resourceVersion: "2" };
   const consumer = open[0]?.consumer;
-  consumer?.onListed({ apiVersion: "v1", kind: "Secret", metadata, data: { values: "YTogMQ==" } });
-  consumer?.onSynced("2");
+  await consumer?.onListed({ apiVersion: "v1", kind: "Secret", metadata, data: { values: "YTogMQ==" } });
+  await consumer?.onSynced("2");
   const ids = state.values.sources.neededObjects.map(({ id }) => id);
   const contents = ids.flatMap((id) => state.values.sources.findContent(id) ?? []);
   const kept = contents.flatMap((content) => ("data" in content ? Object.values(content.data) : []));
