@@ -240,7 +240,8 @@ rules: []
   test.runIf(once)("turns around if its module does", { timeout: 200_000 }, async () => {
     await run(home, "1");
     const uids = new Set((await objects()).map(({ metadata }) => metadata.uid));
-    for (const nth of [4, 6, 8]) {
+    // The first has recorded where the release is. A DELETE of what does not exist is sent twice.
+    for (const nth of [6, 8, 10]) {
       refuse(nth);
       await expect(run(team, "1")).rejects.toThrow(/Forbidden|forbidden/);
       await restart();
