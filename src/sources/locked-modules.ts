@@ -212,12 +212,10 @@ export class LockedModules {
     const isSameList = published === this.#publishedList;
     this.#publishedList = published;
     // The same chart with other settings has another directory.
-    const [dirsBefore, dirs] = [this.#publishedLinks, links].map(
-      (list) => new Map(list.map(({ name, content }) => [name, content])),
-    );
+    const [dirsBefore, dirs] = [dirsByName(this.#publishedLinks), dirsByName(links)];
     this.#publishedLinks = links;
     const isChanged = (name: string): boolean =>
-      before.get(name) !== now.get(name) || dirsBefore?.get(name) !== dirs?.get(name);
+      before.get(name) !== now.get(name) || dirsBefore.get(name) !== dirs.get(name);
     const names = [...now.keys()].filter(isChanged);
     // Discovery enables and disables modules for the whole list.
     const isRemovalChanged = names.some((name) => before.get(name)?.removed !== now.get(name)?.removed);
@@ -288,4 +286,8 @@ export class LockedModules {
         : withProblem("SourceUnavailable", `cannot be unpacked: ${oneLine(error)}`);
     }
   }
+}
+
+function dirsByName(links: readonly ModuleLink[]): ReadonlyMap<string, string | undefined> {
+  return new Map(links.map(({ name, content }) => [name, content]));
 }
