@@ -4,15 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 
-import { managedByDigest, Releases } from "../../src/helm/index.ts";
+import { Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome } from "../../src/helm/index.ts";
-import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
+import { connect, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/base/index.ts";
-import { Children } from "../../src/base/process/index.ts";
 import { cluster, deleteNamespace, makeNamespace } from "../support/cluster.ts";
 import { crdOfThings } from "../support/crds.ts";
-import { kubeconfigOf } from "../support/kubeconfig-of.ts";
+import { releasesOptions } from "../support/releases-options.ts";
 
 interface Lab {
   readonly namespace: string;
@@ -66,25 +65,7 @@ describe("the discovery cache of helm", () => {
     const logger = silentLogger;
     const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger });
     const hub = new WatchHub({ client, clock: systemClock, logger });
-    const releases = new Releases({
-      children: new Children(),
-      client,
-      discovery: new Discovery(client),
-      hub,
-      namespace,
-      bin: cluster().bin.helm,
-      managedBy: managedByDigest(namespace, "addon-operator"),
-      timeoutMs: 60_000,
-      historyMax: 3,
-      validate: false,
-      tmpDir: join(root, "tmp"),
-      env: { PATH: process.env["PATH"] ?? "" },
-      kubeconfig: kubeconfigOf(client, root),
-      logger,
-      clock: systemClock,
-      purge: "owned",
-      adopt: "all",
-    });
+    const releases = new Releases(releasesOptions({ namespace, root, client, hub }, cluster().bin.helm));
     lab = { namespace, root, client, hub, releases };
     await releases.observed.waitUntilReady();
     await reconcile(CONFIG_MAP, 1);

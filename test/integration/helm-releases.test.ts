@@ -15,11 +15,12 @@ import type { KubeClient } from "../../src/kube/index.ts";
 import { oneLine, silentLogger, systemClock } from "../../src/base/index.ts";
 import type { Logger } from "../../src/base/index.ts";
 import type { ChartKind, HelmOverrides } from "../../src/base/model/index.ts";
-import { Children, findOrphanedProcesses } from "../../src/base/process/index.ts";
+import { findOrphanedProcesses } from "../../src/base/process/index.ts";
 import { cluster, deleteNamespace, eventually, makeNamespace } from "../support/cluster.ts";
 import { crdOfThings } from "../support/crds.ts";
 import { FaultProxy } from "../support/fault-proxy.ts";
 import { kubeconfigOf } from "../support/kubeconfig-of.ts";
+import { releasesOptions } from "../support/releases-options.ts";
 import { HELMS, isUnderTest } from "../support/helms.ts";
 
 interface Lab {
@@ -40,27 +41,8 @@ const counting: Logger = {
 };
 
 function options(bin: string, change: Partial<ReleasesOptions> = {}): ReleasesOptions {
-  const { namespace, root, client, hub, discovery } = lab;
-  return {
-    children: new Children(),
-    client,
-    discovery,
-    hub,
-    namespace,
-    bin,
-    managedBy: managedByDigest(namespace, "addon-operator"),
-    timeoutMs: 60_000,
-    historyMax: 3,
-    validate: false,
-    tmpDir: join(root, "tmp"),
-    env: { PATH: process.env["PATH"] ?? "" },
-    kubeconfig: kubeconfigOf(client, root),
-    logger: counting,
-    clock: systemClock,
-    purge: "owned",
-    adopt: "all",
-    ...change,
-  };
+  const { discovery } = lab;
+  return releasesOptions(lab, bin, { discovery, logger: counting, ...change });
 }
 
 async function put(rel: string, text: string): Promise<void> {

@@ -5,14 +5,13 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
-import { managedByDigest, Releases } from "../../src/helm/index.ts";
+import { Releases } from "../../src/helm/index.ts";
 import type { ReleasesOptions } from "../../src/helm/index.ts";
-import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
+import { connect, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/base/index.ts";
-import { Children } from "../../src/base/process/index.ts";
 import { cluster, deleteNamespace, eventually, freshNamespace, makeNamespace } from "../support/cluster.ts";
-import { kubeconfigOf } from "../support/kubeconfig-of.ts";
+import { releasesOptions } from "../support/releases-options.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { keepLog } from "../support/logged.ts";
 import type { LoggedLine } from "../support/logged.ts";
@@ -39,27 +38,8 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
   let logged: LoggedLine[];
 
   function open(change: Partial<ReleasesOptions> = {}): Releases {
-    const { namespace, root, client, hub } = lab;
-    return new Releases({
-      children: new Children(),
-      client,
-      hub,
-      discovery: new Discovery(client),
-      namespace,
-      bin: cluster().bin[which],
-      managedBy: managedByDigest(namespace, "addon-operator"),
-      timeoutMs: 60_000,
-      historyMax: 3,
-      validate: false,
-      tmpDir: join(root, "tmp"),
-      env: { PATH: process.env["PATH"] ?? "" },
-      kubeconfig: kubeconfigOf(client, root),
-      logger: keepLog(logged),
-      clock: systemClock,
-      purge: "owned",
-      adopt: "all",
-      ...change,
-    });
+    const logger = keepLog(logged);
+    return new Releases(releasesOptions(lab, cluster().bin[which], { logger, ...change }));
   }
 
   beforeEach(async () => {

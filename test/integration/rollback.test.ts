@@ -4,15 +4,14 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
-import { RELEASE_LABELS, managedByDigest, Releases } from "../../src/helm/index.ts";
+import { RELEASE_LABELS, Releases } from "../../src/helm/index.ts";
 import type { ReleaseOutcome, ReleasesOptions } from "../../src/helm/index.ts";
 import type { ReconcileRequest } from "../../src/helm/types.ts";
-import { connect, Discovery, WatchHub } from "../../src/kube/index.ts";
+import { connect, WatchHub } from "../../src/kube/index.ts";
 import type { KubeClient } from "../../src/kube/index.ts";
 import { silentLogger, systemClock } from "../../src/base/index.ts";
-import { Children } from "../../src/base/process/index.ts";
 import { cluster, deleteNamespace, eventually, freshNamespace, makeNamespace } from "../support/cluster.ts";
-import { kubeconfigOf } from "../support/kubeconfig-of.ts";
+import { releasesOptions } from "../support/releases-options.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { startOperator } from "../support/operator.ts";
 import { HELMS, isUnderTest } from "../support/helms.ts";
@@ -103,26 +102,8 @@ describe.each(HELMS)("rollback with %s", (which) => {
   });
 
   async function start(change: Partial<ReleasesOptions> = {}): Promise<void> {
-    releases = new Releases({
-      children: new Children(),
-      client,
-      discovery: new Discovery(client),
-      hub,
-      namespace,
-      bin: cluster().bin[which],
-      managedBy: managedByDigest(namespace, "addon-operator"),
-      timeoutMs: 60_000,
-      historyMax: 10,
-      validate: false,
-      tmpDir: join(root, "tmp"),
-      env: { PATH: process.env["PATH"] ?? "" },
-      kubeconfig: kubeconfigOf(client, root),
-      logger: silentLogger,
-      clock: systemClock,
-      purge: "owned",
-      adopt: "all",
-      ...change,
-    });
+    const lab = { namespace, root, client, hub };
+    releases = new Releases(releasesOptions(lab, cluster().bin[which], { historyMax: 10, ...change }));
     await releases.observed.waitUntilReady();
   }
 
