@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { describeCause } from "../../src/base/model/index.ts";
 import { EngineLab, type HookSpec } from "../support/engine-lab.ts";
 
 describe("an edit of the ConfigMap while a module fails", () => {
@@ -129,5 +130,71 @@ describe("an edit while hooks take longer than their period", () => {
     lab.edit({ oneEnabled: "false" });
     for (let count = 0; count < 8; count++) await tick();
     expect(lab.log.slice(0, 2)).toEqual(["one off", "uninstall one"]);
+  });
+});
+
+describe("an edit that a run of another cause contains", () => {
+  type World = { readonly lab: EngineLab; readonly causes: () => string[] };
+  /** `one` runs for a second before `two`, whose helm fails as long as `x` is not 2. */
+  const startWorld = async (moduleQueues: "main" | "own"): Promise<World> => {
+    const names = ["one", "two"];
+    const modules = names.map((name, order) => ({
+      name,
+      order,
+      enabled: true,
+      ...(name === "two" && { after: ["one"] }),
+    }));
+    const lab = new EngineLab({ modules, moduleQueues, config: { two: "{ x: 0 }" } });
+    lab.helmTakes = 1000;
+    lab.helmFails = (name) =>
+      name === "two" && lab.data["two"] !== "{ x: 2 }" ? "does not work" : undefined;
+    const causes: string[] = [];
+    lab.state.onChange(({ modules: views }) => {
+      const { lastRun } = views.get("two") ?? {};
+      if (lastRun !== undefined) causes.push(`${lastRun.attempts}: ${describeCause(lastRun.cause)}`);
+    });
+    await lab.start();
+    return { lab, causes: () => causes.filter((each, index) => each !== causes[index - 1]) };
+  };
+
+  it.each(["main", "own"] as const)("names its run before the first try (%s queues)", async (queues) => {
+    const { lab, causes } = await startWorld(queues);
+    lab.edit({ two: "{ x: 1 }" });
+    await lab.run(20_000);
+    expect(causes().slice(0, 2)).toEqual(["1: ConfigMap section changed", "2: ConfigMap section changed"]);
+  });
+
+  it.each(["main", "own"] as const)("names the retries (%s queues)", async (queues) => {
+    const { lab, causes } = await startWorld(queues);
+    await lab.run(5000);
+    expect(causes()).toEqual(["1: start-up"]);
+    lab.edit({ two: "{ x: 1 }" });
+    await lab.run(20_000);
+    lab.edit({ one: "{ y: 1 }", two: "{ x: 2 }" });
+    await lab.run(60_000);
+    expect(
+      new Set(
+        causes()
+          .slice(1)
+          .map((each) => each.replace(/^\d+: /, "")),
+      ),
+    ).toEqual(new Set(["ConfigMap section changed"]));
+    expect(lab.state.view.modules.get("two")?.lastRun?.result).toBe("Succeeded");
+  });
+
+  it("names a run in progress that uses it, but not an edit of another module", async () => {
+    const hook: HookSpec = { name: "h", lifecycle: { beforeHelm: 1 }, act: () => ({ takes: 500 }) };
+    const lab = new EngineLab({
+      modules: [
+        { name: "one", order: 1, enabled: true, hooks: [hook] },
+        { name: "two", order: 2, enabled: true, hooks: [hook] },
+      ],
+    });
+    await lab.start();
+    await lab.run(100);
+    lab.edit({ one: "{ x: 1 }" });
+    await lab.run(5000);
+    const causes = ["one", "two"].map((name) => lab.state.view.modules.get(name)?.lastRun?.cause.kind);
+    expect(causes).toEqual(["section", "start-up"]);
   });
 });

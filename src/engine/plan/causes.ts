@@ -5,12 +5,19 @@
  */
 
 import type { Cause } from "../../base/model/index.ts";
-import { deriveFromModules, type ConvergeDigests, type ModuleView, type View } from "../state/index.ts";
+import {
+  deriveFromModules,
+  FILES_CAUSE,
+  findChange,
+  isRequested,
+  REQUESTED_CAUSE,
+  type ConvergeDigests,
+  type ModuleView,
+  type View,
+} from "../state/index.ts";
 import { isBlockedRemovalConfirmed } from "./deletion-limit.ts";
 import { canStartRun, findDueRunBlocker, findRunBlocker } from "./run-readiness.ts";
 
-const REQUESTED_CAUSE: Cause = { kind: "requested" };
-const FILES_CAUSE: Cause = { kind: "files" };
 const CONFIG_CAUSE: Cause = { kind: "config" };
 /** Merged global values or flags, where the source of the change is unknown. */
 export const GLOBALS_CAUSE: Cause = { kind: "globals" };
@@ -180,19 +187,17 @@ function isAtRest(module: ModuleView): boolean {
   return blockedSince === undefined && problem === undefined && missingObjects.length === 0;
 }
 
-/** Whether a request token is not handled yet. */
-function isRequested(token: string | undefined, handled: string | undefined): boolean {
-  return token !== undefined && token !== handled;
-}
-
 /** Why a module that has run must run again: a user or a hook changed what its runs use. Undefined if its last run used the present inputs (`handled`). */
 function findEditCause(module: ModuleView): Cause | undefined {
-  const { requestedToken, handled, sectionDigest, valuesDigest, files, cause } = module;
-  if (isRequested(requestedToken, handled.token)) return REQUESTED_CAUSE;
-  if (files !== undefined && files !== handled.files) return FILES_CAUSE;
-  // The section of the ConfigMap has changed, or content of a Secret or ConfigMap that it refers to (`sources`).
-  if (sectionDigest !== handled.section) return cause?.kind === "sources" ? cause : { kind: "section" };
-  return valuesDigest === handled.values ? undefined : (cause ?? { kind: "values" });
+  const {
+    requestedToken: token,
+    handled,
+    sectionDigest: section,
+    valuesDigest: values,
+    files,
+    cause,
+  } = module;
+  return findChange(handled, { token, files, section, values }, cause);
 }
 
 /**

@@ -10,6 +10,7 @@ export {
 } from "./module-record.ts";
 export type { Enablement, ModuleRecord, RevisionHealth } from "./module-record.ts";
 export type { ModuleEvents } from "./module-events.ts";
+export { FILES_CAUSE, findChange, isRequested, REQUESTED_CAUSE } from "./run-events.ts";
 export { MAX_ROUNDS } from "./run-record.ts";
 export type {
   LastRun,

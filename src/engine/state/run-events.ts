@@ -20,6 +20,57 @@ export function collectRunInputs(values: ValuesView, record: ModuleRecord): RunI
   return { ...configDigests, values: valuesDigest, token, files, version: module.chartVersion };
 }
 
+export const REQUESTED_CAUSE: Cause = { kind: "requested" };
+export const FILES_CAUSE: Cause = { kind: "files" };
+
+/** Whether a request token is not handled yet. */
+export function isRequested(token: string | undefined, handled: string | undefined): boolean {
+  return token !== undefined && token !== handled;
+}
+
+/** The inputs whose changes cause a run. */
+type ComparedInputs = Pick<RunInputs, "token" | "files" | "section" | "values">;
+
+/** What a user or a hook changed between the inputs `before` and `now`; undefined if nothing. `cause`: of the last recorded change of values. */
+export function findChange(
+  before: Partial<ComparedInputs>,
+  now: ComparedInputs,
+  cause: Cause | undefined,
+): Cause | undefined {
+  if (isRequested(now.token, before.token)) return REQUESTED_CAUSE;
+  if (now.files !== undefined && now.files !== before.files) return FILES_CAUSE;
+  // The section of the ConfigMap has changed, or content of a Secret or ConfigMap that it refers to (`sources`).
+  if (now.section !== before.section) return cause?.kind === "sources" ? cause : { kind: "section" };
+  return now.values === before.values ? undefined : (cause ?? { kind: "values" });
+}
+
+/** Causes that name what a user did. */
+const EDIT_CAUSES: ReadonlySet<Cause["kind"]> = new Set([
+  "requested",
+  "config",
+  "section",
+  "sources",
+  "files",
+  "disabled",
+]);
+
+/**
+ * The cause of a run that uses these inputs. What a user changed since the last try, or before the first one since its task was added,
+ * takes precedence over a cause that names no such change, such as the start.
+ */
+function chooseCause(
+  cause: Cause,
+  { attempted, handled, cause: change }: RunRecord,
+  inputs: RunInputs,
+): Cause {
+  if (EDIT_CAUSES.has(cause.kind)) return cause;
+  const isEdited = change?.kind === "config" || change?.kind === "sources";
+  const first = { ...handled, ...(!isEdited && { section: inputs.section }) };
+  const before = { ...(attempted ?? first), token: attempted?.token ?? handled.token };
+  const found = findChange(before, inputs, change);
+  return found !== undefined && EDIT_CAUSES.has(found.kind) ? found : cause;
+}
+
 /** Resets the record to the state before a first run, but keeps what the status displays, and the inputs that the plan compares. */
 export function resetRuns({ lastRun, runSeconds, attempted, handled }: RunRecord): RunRecord {
   return { ...NEVER_RAN, lastRun, runSeconds, attempted, handled };
@@ -38,6 +89,8 @@ export interface RunStart extends Pick<LastRun, "cause" | "startedAt" | "attempt
 /** A run starts with these inputs, and replaces the last run. If a converge has scheduled a run, that is the one that starts. */
 export function startRun(run: RunRecord, { activity, ...start }: RunStart, inputs: RunInputs): RunRecord {
   const initial = { finishedAt: undefined, result: undefined, step: "", hook: undefined, message: undefined };
+  // A retry keeps the cause of the try before, which may be newer than its task.
+  const { cause } = (start.attempts > 1 && run.lastRun) || start;
   return {
     ...run,
     activity,
@@ -46,7 +99,7 @@ export function startRun(run: RunRecord, { activity, ...start }: RunStart, input
     blockedSince: undefined,
     withConverge: undefined,
     scheduledRun: run.scheduledRun && { ...run.scheduledRun, hasBegun: true },
-    lastRun: { ...start, ...initial },
+    lastRun: { ...start, ...initial, cause: chooseCause(cause, run, inputs) },
   };
 }
 
@@ -62,11 +115,20 @@ function onRunStepReached(
 
 /**
  * Replaces the inputs of the run in progress with the current ones: hooks may have changed values since it started, and the run uses
- * the new values, so they cause no other run, and `cause` (of the next run) ends. It keeps its request token: a request that arrived
+ * the new values, so they cause no other run, and `cause` (of the next run) ends. The run names an edit among the changes. It keeps its request token: a request that arrived
  * meanwhile causes its own run.
  */
 export function refreshRunInputs(run: RunRecord, inputs: RunInputs): RunRecord {
-  return { ...run, attempted: { ...inputs, token: run.attempted?.token }, cause: undefined };
+  const { attempted, lastRun } = run;
+  const token = attempted?.token;
+  // Hooks of the run may have written its files.
+  const cause = lastRun && chooseCause(lastRun.cause, run, { ...inputs, token, files: attempted?.files });
+  return {
+    ...run,
+    attempted: { ...inputs, token },
+    cause: undefined,
+    lastRun: lastRun && cause && { ...lastRun, cause },
+  };
 }
 
 /**

@@ -220,9 +220,10 @@ function reconcile({ releases }: Ports, request: ReconcileRequest): Promise<Rele
 }
 
 /** Records the end of a run. After a rollback the run is not retried: its inputs must change, or a user must request a run. */
-function endRun(run: ModuleRun, { cause }: RunModuleTask, rollbackReason: string | undefined): void {
+function endRun(run: ModuleRun, task: RunModuleTask, rollbackReason: string | undefined): void {
   const { ports, name, ms } = run;
   run.recordEnd(rollbackReason);
+  const { cause } = run.record.run.lastRun ?? task;
   ports.report.moduleRun(name, ms / 1000, rollbackReason !== undefined);
   if (rollbackReason === undefined)
     ports.logger.info("Module run succeeded", { module: name, trigger: describeCause(cause), ms });
