@@ -230,7 +230,11 @@ function evaluateWhileBusy(
     ([, evaluation]) => isInProgress(evaluation) && !isBlockedByRequirement(evaluation),
   );
   const names = [...busy.map(([name]) => name), ...(failing.disabling ?? [])];
-  return names.length === 0 ? undefined : aggregateEvaluation("Running", names, evaluations);
+  const { waiting = [], running } = Object.groupBy(names, (name) =>
+    evaluations.get(name)?.state === "Pending" ? "waiting" : "running",
+  );
+  if (running !== undefined) return aggregateEvaluation("Running", [...running, ...waiting], evaluations);
+  return waiting.length === 0 ? undefined : aggregateEvaluation("Waiting", waiting, evaluations);
 }
 
 /** The evaluation while these modules fail. It names the one at the head of `main` first, and which modules it blocks without need. */
@@ -317,6 +321,7 @@ const AGGREGATES = {
     text: "is disabled, but its removal failed and is retried",
   },
   Running: { state: "Running", reason: "Progressing", text: "is in progress" },
+  Waiting: { state: "Running", reason: "Progressing", text: "is Pending" },
   Pending: { state: "Pending", reason: "ModulesBlocked", text: "waits for a requirement" },
   Invalid: { state: "Invalid", reason: "ModulesInvalid", text: "requires action" },
   Unhealthy: { state: "Unhealthy", reason: "ModulesUnhealthy", text: "is not healthy" },
@@ -332,7 +337,7 @@ function aggregateEvaluation(
   const more = names.length > 1 ? ` (and ${names.length - 1} more)` : "";
   const { state, reason, text } = AGGREGATES[kind];
   // What a busy module does right now changes too often to be repeated here.
-  const detail = state === "Running" ? "" : `: ${evaluations.get(first)?.message ?? ""}`;
+  const detail = kind === "Running" ? "" : `: ${evaluations.get(first)?.message ?? ""}`;
   return { state, reason, message: `Module ${first} ${text}${more}${detail}` };
 }
 

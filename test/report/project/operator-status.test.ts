@@ -55,7 +55,12 @@ const withoutValues = moduleView("v", {
   blockedSince: T0,
   missingValues: ["Secret n/db, which does not exist"],
 });
-const running = (name: string) => moduleView(name, { activity: "running", lastRun: underWay(T0 - 5000) });
+const awaiting = (name: string, predecessor: string) => {
+  const view = moduleView(name, { phase: "new", blockedSince: T0 });
+  return { ...view, module: { ...view.module, after: [predecessor] } };
+};
+const running = (name: string, change: Partial<ModuleView> = {}) =>
+  moduleView(name, { activity: "running", lastRun: underWay(T0 - 5000), ...change });
 const config = (condition: "invalid" | "missing") => (view: View) => ({
   config: { ...view.config, condition, problems: [{ file: "ConfigMap c", message: `is ${condition}` }] },
 });
@@ -264,6 +269,18 @@ describe("AddonOperator", () => {
 
   it.each<[string, readonly ModuleView[], Partial<View>, string]>([
     ["two modules run", [running("r"), running("s")], {}, "Module r is in progress (and 1 more)"],
+    [
+      "one runs, and one waits until it has run",
+      [awaiting("b", "r"), running("r", { phase: "new" })],
+      {},
+      "Module r is in progress (and 1 more)",
+    ],
+    [
+      "one waits for another, whose run is about to begin",
+      [awaiting("b", "n"), moduleView("n", { phase: "new" })],
+      {},
+      "Module b is Pending (and 1 more): waits for n, which runs before it (since 2026-01-01T00:00:00Z)",
+    ],
     [
       "two modules fail",
       [failing, { ...failing, name: "e" }],
