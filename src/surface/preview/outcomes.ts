@@ -3,7 +3,7 @@
  * release is deleted, an orphan's is purged.
  */
 
-import { ForeignReleaseError, type Releases } from "../../helm/index.ts";
+import { ForeignReleaseError, UnusableChartError, type Releases } from "../../helm/index.ts";
 import { oneLine } from "../../base/index.ts";
 import { describeProblem, type Json, type Tree } from "../../base/model/index.ts";
 import { findRetainKey, describeMove, describeRequiredBy } from "../../engine/plan/index.ts";
@@ -46,7 +46,8 @@ export async function previewModule(
   const { module, record } = facts;
   const { name } = module;
   const problem = problemOf(record);
-  if (problem !== undefined) return [name, "invalid", describeProblem(problem)];
+  if (problem !== undefined)
+    return [name, problem.retriedAs === undefined ? "invalid" : "retrying", describeProblem(problem)];
   if (!record.enabled) return buildDisabledOutcome(facts, removals);
   const [missingSource] = sources.state.view.modules.get(name)?.missingValues ?? [];
   if (missingSource !== undefined) return [name, "waiting", `its values are in ${missingSource}`];
@@ -106,9 +107,10 @@ async function previewModuleRelease(
     const { action, why } = await releases.preview({ ...buildHelmInput(state.values, module), signal });
     return [module.name, action, move === undefined ? why : `the release moves ${describeMove(move)}`];
   } catch (error) {
-    // A helm failure may depend on the cluster, so the operator retries; another owner's release requires action.
+    // A helm failure may depend on the cluster, so the operator retries; another owner's release and a broken chart require action.
+    const isFinal = error instanceof ForeignReleaseError || error instanceof UnusableChartError;
     const hide = createSourceRedactor(state.values, module.valuesKey);
-    return [module.name, error instanceof ForeignReleaseError ? "invalid" : "retrying", hide(oneLine(error))];
+    return [module.name, isFinal ? "invalid" : "retrying", hide(oneLine(error))];
   }
 }
 
