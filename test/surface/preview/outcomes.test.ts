@@ -54,11 +54,11 @@ it.each([
   [new UnusableChartError({ file: "Chart.yaml", message: "no name" }), "invalid"],
   [new ForeignReleaseError("web", "another operator"), "invalid"],
   [new Error("helm template failed"), "retrying"],
-])("says whether a user must act if the release cannot be previewed: %s", async (error, outcome) => {
+])("says whether a user must act if the release cannot be previewed: %s", async (failure, outcome) => {
   const state = new State({ clock: new ManualClock() });
   const facts = { ...OFF, record: { ...OFF.record, enabled: true } };
-  const releases = { preview: () => Promise.reject(error) } as unknown as Releases;
+  const releases = { preview: () => Promise.reject(failure) } as unknown as Releases;
   const removals = { modulesToDelete: [], scriptsUndecided: undefined };
   const sources = { state, releases, tree: state.tree };
-  expect(await previewModule(sources, facts, removals)).toEqual(["web", outcome, error.message]);
+  expect(await previewModule(sources, facts, removals)).toEqual(["web", outcome, failure.message]);
 });
