@@ -144,7 +144,7 @@ function describeModuleTask(task: ModuleTask): string {
 }
 
 /** The name of a hook for messages, after the name of its module if it has one. */
-function qualifiedHookName({ module, name }: Hook): string {
+export function qualifiedHookName({ module, name }: Hook): string {
   return module === undefined ? name : `${module}/${name}`;
 }
 

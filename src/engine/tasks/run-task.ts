@@ -4,7 +4,7 @@
  * here how often a hook may run.
  */
 
-import { describeTask, moduleOf } from "../../base/model/index.ts";
+import { describeTask, moduleOf, qualifiedHookName } from "../../base/model/index.ts";
 import type { HookTask, ModuleTask, RunModuleTask, Task } from "../../base/model/index.ts";
 import { findModulesAwaitedByConverge } from "../plan/index.ts";
 import { LONG_RUN_MS, Queues, type Outcome, type QueuesOptions, type RunContext } from "../queue/index.ts";
@@ -170,9 +170,9 @@ function recordProgress({ state }: Ports, task: RunModuleTask, outcome: Outcome<
     );
 }
 
-/** The span name: few distinct names, so that runs can be compared. */
+/** The span name, which begins the text of `describeTask`: few distinct names, so that runs can be compared. */
 function taskName(task: Task): string {
-  const subject = task.kind === "hook" ? task.hook.id : moduleOf(task);
+  const subject = task.kind === "hook" ? qualifiedHookName(task.hook) : moduleOf(task);
   return subject === undefined ? task.kind : `${task.kind} ${subject}`;
 }
 

@@ -9,7 +9,7 @@ import { describeDependents, findBlockingFirstRuns, type RunBlocker } from "../.
 import type { TaskView } from "../../engine/queue/index.ts";
 import { configIsMissing, type ModuleView, type View } from "../../engine/state/index.ts";
 import type { SnapshotIndex } from "./snapshot-index.ts";
-import { HOW_TO_END_HANGING_HOOK } from "./failing-hooks.ts";
+import { describeFailingHook, HOW_TO_END_HANGING_HOOK, type FailingHook } from "./failing-hooks.ts";
 import { describeAwaitedTask, describeRunWait, formatTimes } from "./reasons.ts";
 
 /**
@@ -86,12 +86,20 @@ function findFailingScript(modules: View["modules"]): string | undefined {
 
 const WAITS_FOR_SLOT = "waits until fewer modules run";
 
-/** The last error of the task that blocks a module, and the time of its next try (UTC); undefined if that task has not failed. */
-export function describeBlockingFailure(head: TaskView<Task>): string | undefined {
-  if (head.failures === 0) return undefined;
-  const { nextAt, message = "" } = head;
+/**
+ * What is wrong with the task that blocks a module, and the time of its next try (UTC); undefined if nothing is. `hook`: the task, if it is
+ * a failing hook. `isDescribed`: another sentence describes the hook already.
+ */
+export function describeBlockingFailure(
+  { task, failures, message = "", nextAt }: TaskView<Task>,
+  hook: FailingHook | undefined,
+  isDescribed: boolean,
+): string | undefined {
+  const description =
+    hook === undefined ? `${describeAwaitedTask(task)} failed: ${message}` : describeFailingHook(hook);
+  if (failures === 0) return hook === undefined || isDescribed ? undefined : description;
   const nextTime = nextAt === undefined ? "now" : new Date(nextAt).toISOString().slice(11, 19);
-  return `${describeAwaitedTask(head.task)} failed: ${message}; next try ${nextTime}`;
+  return isDescribed ? `next try of the hook ${nextTime}` : `${description}; next try ${nextTime}`;
 }
 
 /** Why a converge makes no progress. */

@@ -120,6 +120,8 @@ interface Wait {
   readonly blocker: string | undefined;
   /** The same head, if it is a task of another that delays the module. */
   readonly otherHead: TaskView<Task> | undefined;
+  /** The head is the module's own run, which has failed. */
+  readonly isOwnRetry: boolean;
   readonly nextRetryAt: number | undefined;
   /** What the next try waits for, if it has no time: a converge that is next has dropped the failed run from the module's own queue. */
   readonly retryBlocker: string | undefined;
@@ -133,12 +135,17 @@ function explainWait(view: ModuleView, index: SnapshotIndex, runBlocker: RunBloc
   const isDelayedByOther = blocker !== undefined && runBlocker === undefined && head !== ownRun;
   const otherHead = isDelayedByOther ? head : undefined;
   const mustWait = view.retry !== undefined && nextRetryAt === undefined && otherHead !== undefined;
-  return { head, blocker, otherHead, nextRetryAt, retryBlocker: mustWait ? blocker : undefined };
+  const isOwnRetry = view.retry !== undefined && head !== undefined && head === ownRun;
+  return { head, blocker, otherHead, isOwnRetry, nextRetryAt, retryBlocker: mustWait ? blocker : undefined };
 }
 
 function explainModule(view: ModuleView, index: SnapshotIndex, now: number): ModuleExplanation {
   const { requirements, runBlocker, otherBlockers, lostRequirement } = explainRequirements(view, index.view);
-  const { head, blocker, nextRetryAt, otherHead, retryBlocker } = explainWait(view, index, runBlocker);
+  const { head, blocker, nextRetryAt, otherHead, isOwnRetry, retryBlocker } = explainWait(
+    view,
+    index,
+    runBlocker,
+  );
   const ownHooks = index.failingHooks.filter(({ task }) => task.hook.module === view.name);
   const failingHooks = ownHooks.map(describeFailingHook);
   const facts = {
@@ -159,14 +166,16 @@ function explainModule(view: ModuleView, index: SnapshotIndex, now: number): Mod
   };
   const warnings = view.enabled ? collectWarnings(view) : [];
   const droppedTicks = index.droppedTicks.get(view.name) ?? [];
-  const delayingHook = index.failingHooks.find(
-    ({ task }) => task === head?.task && task.hook.module !== view.name,
-  );
+  const headHook = index.failingHooks.find(({ task }) => task === head?.task);
+  // The reasons describe hooks of the module itself.
+  const isOwnHook = headHook !== undefined && ownHooks.includes(headHook);
+  // What requires another module waits for that, and not for a task.
+  const failingHead = headHook === undefined ? otherHead : head;
+  // Other sentences say so.
+  const isBlockerListed = isWaiting || isOwnRetry || retryBlocker !== undefined || isOwnHook;
   const momentaryReasons = [
-    isWaiting || retryBlocker !== undefined ? undefined : blocker,
-    // What requires another module waits for that, and not for a task.
-    otherHead && describeBlockingFailure(otherHead),
-    delayingHook && describeFailingHook(delayingHook),
+    isBlockerListed ? undefined : blocker,
+    failingHead && describeBlockingFailure(failingHead, headHook, isOwnHook),
     ...droppedTicks,
     ...describeActivity(view),
   ];
@@ -199,16 +208,16 @@ interface KnownReasons {
 
 /** Sentences about what is wrong with a module, one for each reason why it is not Ready, the gravest first, without its warnings. */
 function listReasons(module: ModuleView, known: KnownReasons): string[] {
-  const { problem, retry, health, unhealthy, unready } = module;
+  const { retry, health, unhealthy, unready } = module;
   const { blockers, lostRequirement, failingHooks } = known;
-  const remedy = problem?.retriedAs === undefined ? "requires action" : "is tried again";
   const missing = listMissingObjects(module);
   const facts = [
-    problem && `${remedy}: ${describeProblem(problem)}`,
+    describeUnsolvedProblem(module),
     module.crdWork,
     ...blockers,
     ...failingHooks,
-    lostRequirement?.message,
+    // What the next run waits for is among the blockers.
+    module.blockedSince === undefined ? lostRequirement?.message : undefined,
     module.suspended ? "suspended: Helm does not run, hooks continue to run" : undefined,
     retry && describeRetry(retry, known),
     // After a rollback: why its cause is not tried again.
@@ -220,6 +229,13 @@ function listReasons(module: ModuleView, known: KnownReasons): string[] {
     describeChangesByOthers(module.drift),
   ];
   return facts.filter((fact) => fact !== undefined);
+}
+
+/** The problem of a module, and whether a user must solve it; undefined if there is none, or if the sentence about its retry describes it. */
+function describeUnsolvedProblem({ problem, retry }: ModuleView): string | undefined {
+  if (problem === undefined || (retry !== undefined && retry.reason === problem.retriedAs)) return undefined;
+  const remedy = problem.retriedAs === undefined ? "requires action" : "is tried again";
+  return `${remedy}: ${describeProblem(problem)}`;
 }
 
 /** E.g. *failed 3 times since 2026-01-01T09:15:00Z (HelmFailed): timed out; next try 2026-01-01T09:20:00Z*. */

@@ -139,11 +139,12 @@ const evaluateRun: Rule = (view, { now }) => {
   const run = view.lastRun;
   if (run === undefined) return { state: "Running", reason: "Progressing", message: "The module is running" };
   const step = run.hook === undefined ? run.step : `${run.step} hook ${run.hook}`;
-  const message = describeRunWait(run) ?? `Running ${step}`;
-  const evaluation = { state: "Running", reason: "Progressing" } as const;
-  const text = `${message}: ${describeCause(run.cause)}`;
-  if (!repeatsLastRun(view)) return { ...evaluation, message: text };
-  return { ...evaluation, message: text, ready: (view.unhealthy ?? view.unready)?.status ?? "True" };
+  const cause = describeCause(run.cause);
+  const wait = describeRunWait(run);
+  const message = wait === undefined ? `Running ${step}: ${cause}` : `${wait}; cause of the run: ${cause}`;
+  const evaluation = { state: "Running", reason: "Progressing", message } as const;
+  if (!repeatsLastRun(view)) return evaluation;
+  return { ...evaluation, ready: (view.unhealthy ?? view.unready)?.status ?? "True" };
 };
 
 /** The run of the module is blocked, because a requirement is not met. */

@@ -42,7 +42,15 @@ export function explainOperator(index: SnapshotIndex, evaluations: Evaluations):
   const convergeBlocker = findConvergeBlocker(index);
   const failingHooks = describeFailingHooks(index.failingHooks);
   const failingHead = findFailingHead(index.main);
-  const evaluation = evaluateOperator(view, evaluations, { convergeBlocker, failingHooks, failingHead });
+  // The blocker describes the head of `main`.
+  const otherHooks = index.failingHooks.filter(
+    ({ task }) => convergeBlocker === undefined || task !== index.main[0]?.task,
+  );
+  const evaluation = evaluateOperator(view, evaluations, {
+    convergeBlocker,
+    failingHooks: describeFailingHooks(otherHooks),
+    failingHead,
+  });
   const message = [evaluation.message, ...describeOperatorWarnings(evaluation, view)];
   const sentences = view.config.isFrozen ? [SUSPENDED_TEXT, ...message] : message;
   return {

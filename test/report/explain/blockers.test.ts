@@ -131,6 +131,17 @@ describe("an enabled script that fails", () => {
     expect(why[0]).toMatch(first);
     expect(why).toContain("failed 3 times since 2025-12-31T23:58:00Z (ScriptFailed): exit code 1");
   });
+
+  it("is said once", () => {
+    const problem = {
+      file: "enabled",
+      message: "the enabled script failed: exit code 1",
+      retriedAs: "ScriptFailed",
+    } as const;
+    expect(explainWeb({ web: { problem, retry } }).why.slice(1)).toEqual([
+      "failed 3 times since 2025-12-31T23:58:00Z (ScriptFailed): exit code 1",
+    ]);
+  });
 });
 
 it("a module that nothing was decided of is not said to be off", () => {
@@ -261,6 +272,28 @@ describe("why a module does not run now", () => {
   });
 });
 
+describe("a failing hook that delays the run of a module", () => {
+  const since = "2025-12-31T23:58:00Z";
+  const hook = (module: string): TaskView<Task> =>
+    entry(discover(module), { ...failed(2, "no answer"), failingSince: Date.parse(since) });
+  const fails = (module: string): string =>
+    `beforeAll hook 010-discover of ${module} fails in queue main since ${since}: no answer; behind it wait web`;
+
+  it("is described once, with its next try", () => {
+    expect(explainWeb({ main: [hook("db"), entry(run("web"), { running: false })] }).why.slice(1)).toEqual([
+      "waits for beforeAll hook 010-discover of db (failed 2 times)",
+      `${fails("db")}; next try 12:03:21`,
+    ]);
+  });
+
+  it("is described once if it is the module's own", () => {
+    expect(explainWeb({ main: [hook("web"), entry(run("web"), { running: false })] }).why.slice(1)).toEqual([
+      fails("web"),
+      "next try of the hook 12:03:21",
+    ]);
+  });
+});
+
 describe("when a failure is tried again", () => {
   const retry = { reason: "HelmFailed", message: "no", failures: 2, since: 0 } as const;
   it.each<readonly [string, Case, number | undefined]>([
@@ -283,6 +316,15 @@ describe("module why: everything that can be said", () => {
   } as const;
   it.each<readonly [Case, readonly string[]]>([
     [{}, ["Enabled by the ConfigMap", "nothing is due: the last run used the current state"]],
+    [
+      {
+        web: {
+          blockedSince: NEXT,
+          module: { ...moduleView("web").module, requires: { modules: { db: "*" } } },
+        },
+      },
+      ["Enabled by the ConfigMap", "waits for db, which does not exist (since 2026-01-01T12:03:21Z)"],
+    ],
     [
       { web: { enabled: false, enabledBy: "script", enabledReason: "no GPU here" } },
       ["Disabled by the module's enabled script: no GPU here"],
@@ -313,7 +355,6 @@ describe("module why: everything that can be said", () => {
       [
         "Enabled by the module's own values.yaml",
         "failed 3 times since 2025-12-31T23:58:00Z (HookFailed): hook discover: exit code 1; next try 2026-01-01T12:03:21Z",
-        "will be retried (failed 3 times)",
       ],
     ],
     [

@@ -53,7 +53,7 @@ describe("what the MESSAGE column says", () => {
     [
       { activity: "running", lastRun: underWay(T0 - 40_000, WAITS) },
       "Running",
-      `${WAITS_TEXT}: ConfigMap changed`,
+      `${WAITS_TEXT}; cause of the run: ConfigMap changed`,
     ],
     [
       { activity: "healing", missingObjects: ["n/Service/a"], lastRun: underWay(T0 - 40_000, WAITS) },

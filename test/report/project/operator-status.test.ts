@@ -340,6 +340,17 @@ describe("AddonOperator", () => {
     expect(status.conditions[0]).toMatchObject({ status: "False", reason, message });
   });
 
+  it("describes a failing hook once that blocks a converge", () => {
+    const view = viewOf([good]);
+    const status = projectOperatorView({ ...view, ...phase(view) }, [
+      { name: "main", length: 1, tasks: [HOOK] },
+    ]);
+    expect(status.conditions[0]?.message).toBe(
+      "Converging all modules: start-up is blocked: afterAll hook x failed 1 time: no",
+    );
+    expect(status.conditions.at(-1)).toMatchObject({ type: "HooksFailing", message: HOOK_FAILS });
+  });
+
   it("lists keys of the ConfigMap that match no module, and says so beside any state", () => {
     const view = viewOf([good]);
     const unknownKeys = ["webb (did you mean web?)", "old"];
