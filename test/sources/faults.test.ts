@@ -17,8 +17,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 
 import { ApiError } from "../../src/kube/index.ts";
 import type { JsonObject, Module } from "../../src/base/model/index.ts";
-import { tempDir } from "./registry/artifact/lab.ts";
-import { filesOf, LOCK, SOURCES, sourcesLab, type SourcesLab } from "./lab.ts";
+import { keyPair, tempDir } from "./registry/artifact/lab.ts";
+import { filesOf, KEYS, LOCK, SOURCES, sourcesLab, type SourcesLab } from "./lab.ts";
 
 // Faults of disk, lock and sources: what runs stays, other modules go on, and the status says what is wrong.
 
@@ -76,6 +76,15 @@ it("the CRD that the lock follows is recorded although the API server fails at f
   const recorded = { "addon-operator.io/modulesources-crd-uid": lab.crd };
   await lab.pass(2 * MINUTE, () => Object.values(annotations() ?? {}).includes(lab.crd));
   expect(annotations()).toMatchObject(recorded);
+});
+
+it("a key that the installer removes is not trusted any more although the API server fails at first", async () => {
+  const lab = await running();
+  lab.refuse = failing(3, (path) => path === KEYS);
+  lab.api.put(KEYS, { data: { "new.pub": keyPair().publicPem } });
+  const problem = (): string | undefined => lab.registryModules.origins.get("web")?.problem?.message;
+  await passLessThanAMinute(lab, () => problem() !== undefined);
+  expect(problem()).toContain("is locked, but not trusted");
 });
 
 describe("a disk", () => {

@@ -17,7 +17,7 @@ import { StatusPublisher } from "./status-publisher.ts";
 
 /** Longest time from a change of the lock until its entries are compared. */
 const COMPARE_AFTER_MS = 5000;
-/** Until the ModuleSources are reconciled, or the lock is compared, again after an error. */
+/** Until the ModuleSources are reconciled, the lock is compared, or the keys are read, again after an error. */
 const RETRY = { firstMs: 1000, maxMs: 300_000 };
 /** Changes of the state within this time cause one review: a converge changes the state many times. */
 const REVIEW_DELAY_MS = 50;
@@ -44,6 +44,7 @@ export class SourceController {
   readonly #startedAt: number;
   readonly #reconcileLoop: Loop;
   readonly #lockLoop: Loop;
+  readonly #keysLoop: Loop;
   /** The first converge has ended. */
   #isStartOver = false;
 
@@ -64,6 +65,15 @@ export class SourceController {
         options.logger.warn("The lock cannot be compared or completed", fields);
       },
     });
+    this.#keysLoop = new Loop({
+      clock,
+      run: () => this.#rereadKeys(),
+      retry: RETRY,
+      onError: (error) => {
+        const fields = { configMap: options.keysConfigMap, error: oneLine(error) };
+        options.logger.warn("The keys of module sources cannot be read", fields);
+      },
+    });
     this.#removals = new SourceRemovals(context);
     context.onContentLost = () => this.#checkAll();
     const onChange = (): void => {
@@ -76,7 +86,7 @@ export class SourceController {
       this.#sourceObjects.watch(hub, { resource: MODULE_SOURCES, namespace }, listener),
       // Subscribes at the same time, so that both share the first list.
       { close: options.statuses.watchSources(hub) },
-      watchConfigMap(options, options.keysConfigMap, () => this.#onKeysChanged()),
+      watchConfigMap(options, options.keysConfigMap, () => this.#keysLoop.trigger()),
       // All changes until then count as one, so that a tool that deletes the lock is answered rarely.
       watchConfigMap(options, context.lock.name, () => this.#lockLoop.trigger(COMPARE_AFTER_MS)),
     );
@@ -129,6 +139,7 @@ export class SourceController {
   close(): void {
     this.#removals.close();
     this.#lockLoop.close();
+    this.#keysLoop.close();
     this.#reconcileLoop.close();
     for (const subscription of this.#subscriptions) subscription.close();
     for (const { loop } of this.#checks.values()) loop.close();
@@ -232,13 +243,12 @@ export class SourceController {
     return (checkState.findings.nextCheck ?? 0) - this.#context.options.clock.now();
   }
 
-  /** Verifies all locked content with the new keys, and checks all sources: content that was refused may be accepted now. */
-  #onKeysChanged(): void {
-    this.#runInBackground(async () => {
-      if (!(await this.#context.rereadKeys())) return;
-      await this.#context.publish();
-      this.#checkAll();
-    });
+  /** Reads the keys. If they have changed, verifies all locked content, and checks all sources: content that was refused may be accepted now. */
+  async #rereadKeys(): Promise<void> {
+    if (!(await this.#context.rereadKeys())) return;
+    // Each check publishes, too.
+    this.#checkAll();
+    await this.#context.publish();
   }
 
   #checkAll(): void {
