@@ -35,8 +35,8 @@ export interface QueueItem<T extends QueueTask> {
 
 /** A burst of tasks is over when none arrived for this long. */
 const DEBOUNCE_MS = 10;
-/** Longest time for which the end of a burst is awaited. */
-const MAX_DEBOUNCE_MS = 200;
+/** Longest time for which the end of a burst is awaited. Events that keep coming are delayed by it at each run. */
+const MAX_DEBOUNCE_MS = 20;
 
 /** The ordered content of one named queue. The running item, if any, is the first. */
 export class TaskList<T extends QueueTask> {
