@@ -79,7 +79,7 @@ export function listOwnPermissions(
   const rules = [
     ["", "configmaps", [...READ_VERBS, "patch", ...(overlay === "ConfigMap" || sources ? ["create"] : [])]],
     ["", "secrets", [...READ_VERBS, "create", "update", "patch", "delete"]],
-    ["coordination.k8s.io", "leases", ["get", "create", "update", "patch"]],
+    ["coordination.k8s.io", "leases", ["get", "create", "update"]],
     ["addon-operator.io", "addonmodules", [...READ_VERBS, "create", "patch", "delete"]],
     ["addon-operator.io", "addonmodules/status", ["patch"]],
     ["addon-operator.io", "addonoperators", [...READ_VERBS, "create", "patch"]],

@@ -15,7 +15,7 @@ import {
 } from "../../base/index.ts";
 import { startWatchdog, type Children } from "../../base/process/index.ts";
 import type { KubeAccess, KubeClient } from "../client/client.ts";
-import { get, mergePatch } from "../client/verbs.ts";
+import { get } from "../client/verbs.ts";
 import { LEASES, type LeaseObject } from "../resources.ts";
 import { readOwnIdentity } from "./identity.ts";
 import { formatAddress, parseAddress, findReachableIp, queryLeader } from "./leader-port.ts";
@@ -52,7 +52,6 @@ interface LeaseSettings {
 export class Leadership {
   readonly #options: LeadershipOptions;
   readonly #lease: Lease;
-  readonly #leaseClient: KubeClient;
   readonly #location: LeaseLocation;
   readonly #readLeaderReadiness: () => Promise<Readiness>;
   readonly #watchdog = startWatchdog();
@@ -67,14 +66,13 @@ export class Leadership {
   constructor(options: LeadershipOptions) {
     const { settings, client, clock, logger, namespace, expireMs } = options;
     this.#options = options;
-    this.#leaseClient = client.forLease();
     const name = leaseNameOf(settings.configMap);
     const ownIp = async (): Promise<string> =>
       findReachableIp((await lookup(settings.listenAddress)).address);
     this.#location = { client, namespace, name, ownIp };
     this.#readLeaderReadiness = createReadinessReader({ ...this.#location, clock, pod: settings.pod });
     this.#lease = new Lease({
-      client: this.#leaseClient,
+      client: client.forLease(),
       // The Lease expires also while this machine is suspended.
       clock: countSleepTime(clock),
       logger,
@@ -112,10 +110,11 @@ export class Leadership {
       this.#options.logger.warn(
         "This machine has no watchdog for the operator: a busy operator may outlive its lease",
       );
-    await this.#lease.acquire(signal);
+    const { settings, children } = this.#options;
+    const address = async (): Promise<string> => formatAddress({ ip: await this.#location.ownIp(), port });
+    await this.#lease.acquire(signal, settings.ha ? { [ADDRESS_ANNOTATION]: await address() } : {});
     this.#wasElected = true;
-    this.#options.children.startOnlyWhile(() => this.#lease.isHeld);
-    if (this.#options.settings.ha) await this.#publishAddress(port);
+    children.startOnlyWhile(() => this.#lease.isHeld);
   }
 
   /** Whether this process leads. False from the renew deadline on, even before `onLost` is called. */
@@ -175,20 +174,6 @@ export class Leadership {
   /** Reads the address that the leader publishes; undefined if there is none that a follower accepts. */
   async address(): Promise<Address | undefined> {
     return (await readLeader(this.#location)).address;
-  }
-
-  /** Writes the address of this leader into the Lease, for followers. A failure is only logged. */
-  async #publishAddress(port: number): Promise<void> {
-    const { namespace, name, ownIp } = this.#location;
-    try {
-      const ip = await ownIp();
-      const body = { metadata: { annotations: { [ADDRESS_ANNOTATION]: formatAddress({ ip, port }) } } };
-      await mergePatch(this.#leaseClient, { resource: LEASES, namespace, name }, { body });
-    } catch (error) {
-      const effect =
-        "The Lease cannot be annotated with the address of the leader; followers do not become ready";
-      this.#options.logger.warn(effect, { error: oneLine(error) });
-    }
   }
 }
 

@@ -70,6 +70,8 @@ export class Lease {
   #reportedHolder: string | undefined;
   /** Aborted at the end of the term. Undefined = no term. */
   #termController: AbortController | undefined;
+  /** What this process writes into the Lease beside the spec. */
+  #annotations: Readonly<Record<string, string>> = {};
   readonly #timers: Timers<"deadline">;
   /** The renew deadline (monotonic ms). */
   #heldUntil = 0;
@@ -93,9 +95,13 @@ export class Lease {
     return this.#options.times.renewDeadlineMs * REQUEST_SHARE;
   }
 
-  /** Waits until the Lease is acquired, and renews it from then on. Rejects with the reason of an aborted `signal`. */
-  async acquire(signal?: AbortSignal): Promise<void> {
+  /**
+   * Waits until the Lease is acquired, and renews it from then on. Each write adds the `annotations`, so that none is lost if someone deletes the
+   * Lease. Rejects with the reason of an aborted `signal`.
+   */
+  async acquire(signal?: AbortSignal, annotations: Readonly<Record<string, string>> = {}): Promise<void> {
     if (this.#termController !== undefined) return;
+    this.#annotations = annotations;
     for (;;) {
       signal?.throwIfAborted();
       const startedAt = this.#options.clock.monotonic();
@@ -144,7 +150,8 @@ export class Lease {
     const { client, namespace, name } = this.#options;
     const spec = this.#buildOwnSpec(this.#lastLease?.spec);
     if (this.#lastLease !== undefined) return this.#replace(spec, limits);
-    const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name, namespace }, spec };
+    const metadata = { name, namespace, annotations: this.#annotations };
+    const body = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
     this.#lastLease = await create<LeaseObject>(client, { resource: LEASES, namespace }, { ...limits, body });
   }
 
@@ -153,7 +160,9 @@ export class Lease {
     const { client, namespace, name } = this.#options;
     if (this.#lastLease === undefined) return;
     const target = { resource: LEASES, namespace, name };
-    const body = { ...this.#lastLease, spec };
+    const { metadata } = this.#lastLease;
+    const annotations = { ...metadata.annotations, ...this.#annotations };
+    const body = { ...this.#lastLease, metadata: { ...metadata, annotations }, spec };
     this.#lastLease = await replace<LeaseObject>(client, target, { ...limits, body });
   }
 

@@ -13,7 +13,7 @@ const COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/ops/leases";
 const PATH = `${COLLECTION}/guard`;
 
 interface Stored {
-  metadata: { name: string; resourceVersion: string };
+  metadata: { name: string; resourceVersion: string; annotations?: Record<string, string> };
   spec: {
     holderIdentity: string;
     renewTime: string;
@@ -328,6 +328,21 @@ describe("holding", () => {
     await turn(10_000);
     expect(lease.isHeld).toBe(true);
     expect(server.object).toMatchObject({ spec: { holderIdentity: formatIdentity(me) } });
+  });
+
+  test("annotated by its holder at once, and again after somebody has removed that", async () => {
+    const { server, api, lease, turn } = await lab();
+    const annotations = { address: "10.0.0.2:80" };
+    server.hold("");
+    await lease.acquire(undefined, annotations);
+    expect(api.requests).toHaveLength(2);
+    expect(server.object).toMatchObject({ metadata: { annotations } });
+    server.hold(formatIdentity(me));
+    await turn(2000);
+    expect(server.object).toMatchObject({ metadata: { annotations } });
+    server.object = undefined;
+    await turn(2000);
+    expect(server.object).toMatchObject({ metadata: { annotations } });
   });
 
   test("deleted, and not created again at the first try: created by the next one, unless another process has", async () => {
