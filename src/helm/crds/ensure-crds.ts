@@ -20,9 +20,11 @@ import {
   sameJson,
   sleep,
   type Logger,
+  type Scope,
 } from "../../base/index.ts";
 import { conditionOf, objectOf, ProblemError, asString } from "../../base/model/index.ts";
 import type { Json, JsonObject, Problem } from "../../base/model/index.ts";
+import { Loop } from "../../runtime/index.ts";
 import { withoutServerFields } from "../manifest/difference.ts";
 import { removeChangeMarks, checkCrds, refuseBreakingChanges } from "./breaking.ts";
 import {
@@ -256,28 +258,42 @@ async function isServed(
 const OWN_CRD_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
 const SOURCES_FILE = "modulesources.yaml";
 
+/** Until the CRDs of the operator are applied again after an error. */
+const OWN_CRDS_RETRY = { firstMs: 1000, maxMs: 300_000 };
+
 interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
   readonly logger: Logger;
+  readonly scope: Pick<Scope, "closeAtEnd">;
   readonly settings: { readonly sources: boolean };
 }
 
 /**
- * Creates or upgrades the operator's own CRDs at its start; that of ModuleSources only if `--sources` is set. Without permission,
- * logs a warning and continues, because modules run without statuses, too.
+ * Creates or upgrades the operator's own CRDs at its start; that of ModuleSources only if `--sources` is set. Resolves after the first try: after an
+ * error, such as without permission, logs a warning and tries again later, because modules run without statuses, too.
  */
-export async function applyOwnCrds({ client, clock, logger, settings }: OwnCrdTools): Promise<void> {
-  try {
-    const { crds } = await readCrds(
-      [...OWN_CRD_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(findOwnCrdFile),
-    );
-    // The operator's chart contains the same definitions, and helm would refuse to change fields of another manager.
-    const { refused } = await applyCrds(crds, { client, clock, fieldManager: "helm" });
-    if (refused.length > 0) throw new ProblemError(...refused);
-  } catch (error) {
-    logger.warn("The CRDs of the operator could not be applied; statuses need them", {
-      error: oneLine(error),
-    });
-  }
+export async function applyOwnCrds({ client, clock, logger, scope, settings }: OwnCrdTools): Promise<void> {
+  const files = [...OWN_CRD_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(findOwnCrdFile);
+  let reported = "";
+  const loop = new Loop({
+    clock,
+    retry: OWN_CRDS_RETRY,
+    run: async (signal) => {
+      const { crds } = await readCrds(files);
+      // The operator's chart contains the same definitions, and helm would refuse to change fields of another manager.
+      const { refused } = await applyCrds(crds, { client, clock, signal, fieldManager: "helm" });
+      if (refused.length > 0) throw new ProblemError(...refused);
+    },
+    onError: (cause) => {
+      const error = oneLine(cause);
+      if (error !== reported)
+        logger.warn("The CRDs of the operator could not be applied; statuses need them", { error });
+      reported = error;
+    },
+  });
+  await scope
+    .closeAtEnd(loop)
+    .flush()
+    .catch(() => {});
 }
 
 /** Finds a CRD file of the operator, next to the bundled program or in the source tree. Where there is none, reading the path fails. */

@@ -138,7 +138,8 @@ export class Operator {
     // Leftovers of a leader that was killed on this machine while this operator waited.
     await removeStaleDirs(settings.tmpDir, this.#base.clock);
     this.#moduleSources = moduleSources;
-    const crds = settings.manageCrds ? applyOwnCrds(this.#base) : Promise.resolve();
+    const { scope } = this.#options;
+    const crds = settings.manageCrds ? applyOwnCrds({ ...this.#base, scope }) : Promise.resolve();
     await Promise.all([
       crds,
       key.ensure(),
@@ -150,7 +151,7 @@ export class Operator {
       [redactionSecretName(settings.configMap), () => key.restore()],
       [locationsSecretName(settings.configMap), () => releases.store.restoreLocations()],
     ]);
-    keepSecrets(restores, { ...this.#base, scope: this.#options.scope });
+    keepSecrets(restores, { ...this.#base, scope });
   }
 
   /** Reads the module directories, after the module sources have prepared theirs. `crds` resolves when the operator's CRDs exist. */

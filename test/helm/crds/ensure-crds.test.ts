@@ -3,14 +3,16 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
-import { checkCrdFiles, ensureCrds } from "../../../src/helm/index.ts";
+import { applyOwnCrds, checkCrdFiles, ensureCrds } from "../../../src/helm/index.ts";
 import type { CrdTools } from "../../../src/helm/crds/crd.ts";
 import { findOwnCrd } from "../../../src/helm/crds/read-crds.ts";
-import { ApiError, connect } from "../../../src/kube/index.ts";
-import { silentLogger } from "../../../src/base/index.ts";
+import { ApiError, connect, type KubeClient } from "../../../src/kube/index.ts";
+import { Scope, silentLogger } from "../../../src/base/index.ts";
 import type { Clock } from "../../../src/base/index.ts";
 import { ProblemError } from "../../../src/base/model/index.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
+import { keepLog, type LoggedLine } from "../../support/logged.ts";
+import { until } from "../../support/until.ts";
 
 // docs/reference/modules.md, "The chart": when the kinds of a CRD count as there.
 
@@ -29,7 +31,8 @@ class WaitingClock implements Clock {
 }
 
 const NAME = "things.example.org";
-const CRD = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${NAME}`;
+const CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRD = `${CRDS}/${NAME}`;
 const THINGS = "/apis/example.org/v1/things";
 const definition = {
   apiVersion: "apiextensions.k8s.io/v1",
@@ -42,6 +45,7 @@ const withCondition = (type: string, value: string, message = ""): { json: unkno
 });
 
 let api: FakeApi;
+let client: KubeClient;
 let clock: WaitingClock;
 let file: string;
 let dropped: ReadonlyMap<string, readonly string[]>[];
@@ -52,7 +56,7 @@ beforeEach(async () => {
   const dir = mkdtempSync(join(tmpdir(), "crds-"));
   file = join(dir, "crd.yaml");
   writeFileSync(file, JSON.stringify(definition));
-  const client = connect({ kubeConfig: api.kubeconfig(), userAgent: "test", logger: silentLogger });
+  client = connect({ kubeConfig: api.kubeconfig(), userAgent: "test", logger: silentLogger });
   dropped = [];
   ensure = ({ files = [file], ...more } = {}) =>
     ensureCrds(files, { client, clock, onDropped: (found) => void dropped.push(found), ...more });
@@ -82,6 +86,33 @@ describe("CRDs", () => {
     const body = api.requests.find(({ method }) => method === "PATCH")?.body ?? "";
     const labels = { a: "b", c: "e", team: "core" };
     expect(JSON.parse(body)).toMatchObject({ metadata: { name: NAME, labels } });
+  });
+
+  test("of the operator are applied again after an error, which is logged once", async () => {
+    const applied = new Map<string, object>();
+    for (const plural of ["addonmodules", "addonoperators"]) {
+      const path = `${CRDS}/${plural}.addon-operator.io`;
+      api.on(`GET ${path}`, () => {
+        const json = applied.get(plural);
+        return json === undefined ? status(404, "NotFound") : { json };
+      });
+      api.on(`PATCH ${path}`, ({ body }) => {
+        // The third try.
+        if (clock.monotonic() < 3000) return status(500, "InternalError");
+        const conditions = [{ type: "Established", status: "True" }];
+        const json = { ...(JSON.parse(body) as object), status: { conditions } };
+        applied.set(plural, json);
+        return { json };
+      });
+      api.on(`GET /apis/addon-operator.io/v1alpha1/${plural}`, { json: { items: [] } });
+    }
+    const lines: LoggedLine[] = [];
+    const scope = new Scope();
+    onTestFinished(() => scope.close());
+    await applyOwnCrds({ client, clock, logger: keepLog(lines), scope, settings: { sources: false } });
+    expect(lines).toHaveLength(1);
+    await until(() => applied.size === 2);
+    expect(lines).toHaveLength(1);
   });
 
   test("of a busy API server are waited for, without reading large definitions all the time", async () => {
