@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 
-import { freePorts } from "../../scripts/control-plane/ports.mjs";
+import { claimShare, freePorts } from "../../scripts/control-plane/ports.mjs";
 
 /** Where there is no such file, this says nothing of the system. */
 function lowestGiven(): number {
@@ -20,4 +20,9 @@ test("ports are different, not in use, and not given to others before they are u
   expect(new Set(more).size).toBe(99);
   expect(await freePorts(100)).not.toContain(first);
   expect(Math.max(first, ...more)).toBeLessThan(Math.max(12_000, lowestGiven()));
+});
+
+test("processes whose ids would give them one share have different ones", async () => {
+  const shares = [await claimShare(7), await claimShare(7)];
+  expect(new Set(shares).size).toBe(shares.includes(undefined) ? 1 : 2);
 });
