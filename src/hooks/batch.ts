@@ -36,7 +36,7 @@ export function getTimeLimitMs({ item }: Pick<Hook, "item">, hookTimeoutMs?: num
 
 /** The failure in one line. Of a batch file that ended by itself, takes the message of the JSON error that it printed, if any. */
 export function describeFailedResult({ item }: Pick<Hook, "item">, result: RunResult): string {
-  const isExitOfBatchFile = item !== undefined && result.exitCode !== undefined;
+  const isExitOfBatchFile = item !== undefined && result.exitCode !== undefined && !result.isExplained;
   const message = isExitOfBatchFile ? parseErrorMessage(result.stderr) : undefined;
   return message === undefined ? result.message : `exit code ${result.exitCode}: ${message}`;
 }

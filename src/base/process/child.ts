@@ -4,7 +4,16 @@
  */
 
 import { spawn } from "node:child_process";
-import { accessSync, constants, fchownSync, statSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fchownSync,
+  openSync,
+  readSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { Socket } from "node:net";
 import { setPriority } from "node:os";
 import { delimiter, resolve } from "node:path";
@@ -112,6 +121,24 @@ const SETSIGMASK = 0x08;
 const SETSID = 0x80;
 const RLIMIT_DATA = 2;
 
+/** Enough for the `#!` line of a script, and the header of a program. */
+const HEAD_BYTES = 512;
+
+/** The first bytes of a file, as Latin-1 text; empty for a file that cannot be read. */
+export function readHead(file: string): string {
+  const head = Buffer.alloc(HEAD_BYTES);
+  const length = attempt(() => {
+    // Without O_NONBLOCK, opening a FIFO waits for a writer.
+    const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      return readSync(fd, head);
+    } finally {
+      closeSync(fd);
+    }
+  });
+  return head.toString("latin1", 0, length ?? 0);
+}
+
 /** The errno of a missing file. */
 const ENOENT = 2;
 const SHELL = "/bin/sh";
@@ -184,7 +211,10 @@ export class LibcSpawner {
     try {
       return this.#posixSpawn([path, file, ...args], options);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOEXEC") throw error;
+      // A shell would run what it takes for lines in a program for another system.
+      const mayBeScript =
+        (error as NodeJS.ErrnoException).code === "ENOEXEC" && !readHead(path).includes("\0");
+      if (!mayBeScript) throw error;
       return this.#posixSpawn([SHELL, SHELL, path, ...args], options);
     } finally {
       this.#libc.posix_spawn_file_actions_destroy(actions);

@@ -51,6 +51,8 @@ export interface RunResult {
   readonly usage?: Usage | undefined;
   /** One line for people: `succeeded`, `exit code 3: <last line of stderr>`, `timed out after 5s` … */
   readonly message: string;
+  /** The message names a cause and a remedy that the last lines of stderr do not name. */
+  readonly isExplained?: boolean;
 }
 
 /** The parts of a result that are the same however the run ended. */
@@ -296,6 +298,6 @@ async function toResult(
   if (reason === "timedOut") return { ...result, outcome: reason, message: timeoutText };
   if (reason === "cancelled") return { ...result, outcome: reason, message: reason };
   if (code === 0) return { ...result, outcome: "succeeded", message: "succeeded" };
-  const message = await describeExit(exit, details.stderr, started);
-  return { ...result, outcome: exit.kind === "exited" ? "failed" : exit.kind, message };
+  const description = await describeExit(exit, details.stderr, started);
+  return { ...result, outcome: exit.kind === "exited" ? "failed" : exit.kind, ...description };
 }

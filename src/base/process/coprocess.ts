@@ -93,7 +93,7 @@ export class Coprocess {
     this.#child.stdin?.destroy();
     this.#child.stderr?.destroy();
     const stderr = this.#stderr.text();
-    const message = await describeExit(exit, stderr, options);
+    const { message } = await describeExit(exit, stderr, options);
     return { started: exit.kind === "exited", stderr, message };
   }
 

@@ -143,10 +143,11 @@ function addListFailure(answer: ConfigAnswer, list: RunResult): ConfigAnswer {
 /** Why a run failed, with the last lines of stderr if the file wrote some. */
 function describeRun(result: RunResult): string {
   const lastLines = oneLine(result.stderr.trimEnd().split("\n").slice(-MAX_STDERR_LINES).join(" | "));
-  // The message names a signal, a time-out, a byte order mark before `#!`, or why the file did not start.
-  const hasExited =
-    result.outcome === "failed" && result.exitCode !== undefined && !result.stderr.includes("\ufeff#!");
-  return hasExited && lastLines !== "" ? `exit code ${result.exitCode}: ${lastLines}` : result.message;
+  // The message names a signal, a time-out, or why the file cannot work.
+  const hasExited = result.outcome === "failed" && result.exitCode !== undefined;
+  return hasExited && result.isExplained !== true && lastLines !== ""
+    ? `exit code ${result.exitCode}: ${lastLines}`
+    : result.message;
 }
 
 /** Checks the jq filters of all kubernetes bindings; returns the answer itself, or the errors of the filters. */

@@ -240,6 +240,51 @@ test.each([
   expect(result.message).toMatch(message);
 });
 
+describe("a script or program that cannot work names the remedy", () => {
+  const elf = (machine: number): Buffer => {
+    const bytes = Buffer.alloc(64);
+    bytes.write("\x7fELF\x02\x01\x01", "latin1");
+    bytes.writeUInt16LE(2, 16);
+    bytes.writeUInt16LE(machine, 18);
+    return bytes;
+  };
+  const foreign = process.arch === "x64" ? 183 : 62;
+  const library =
+    /exists only in the image of the operator; load the shell library with source "\$\{SHELL_LIB_PATH/;
+  test.each<[string, string | Buffer, RegExp]>([
+    ["CRLF", "#!/bin/sh\r\necho\r\n", /"#!" line ends with a carriage return \(CRLF\); save/],
+    [
+      "CRLF behind env",
+      "#!/usr/bin/env sh\r\necho\r\n",
+      /"#!" line ends with a carriage return \(CRLF\); save/,
+    ],
+    ["CRLF in an option", "#!/bin/sh -e\r\necho\r\n", /"#!" line ends with a carriage return \(CRLF\); save/],
+    ["byte order mark", "\ufeff#!/bin/sh\nexit 1\n", /a byte order mark precedes/],
+    ["no interpreter", "#!/no/python3\n", /does not exist \(\/no\/python3\); install it/],
+    [
+      "env finds nothing",
+      "#!/usr/bin/env no-python\n",
+      /^exit code 127: no-python is not on the PATH; install/,
+    ],
+    ["another architecture", elf(foreign), /^cannot start .*another processor architecture; build it for/],
+    ["no library, errexit", "#!/bin/bash\nset -e\nsource /shell_lib.sh\n", library],
+    ["no library", "#!/bin/bash\nsource /shell_lib.sh\nhook::run\n", library],
+    ["no library, sh", "#!/bin/sh\n. /frameworks/shell/hook.sh\n", library],
+    // The script itself says why it fails.
+    [
+      "a library that may be missing",
+      "#!/bin/bash\nsource /shell_lib.sh\necho why >&2; exit 3\n",
+      /^exit code 3: why$/,
+    ],
+  ])("%s", async (_, content, message) => {
+    const dir = mkdtempSync(join(tmpdir(), "cannot-work-"));
+    onTestFinished(() => rmSync(dir, { recursive: true }));
+    const file = join(dir, "hook");
+    writeFileSync(file, content, { mode: 0o755 });
+    expect((await runFixture("x", { file })).message).toMatch(message);
+  });
+});
+
 test("a program that is not on PATH, a directory that is not there, an argument that cannot be", async () => {
   expect((await runFixture("x", { file: "no-such-program" })).message).toBe(
     "cannot start no-such-program: not found on PATH",
