@@ -81,8 +81,8 @@ const UID_CHECK_MS = 50;
 /** The API server refuses a longer `reportingInstance`. */
 const MAX_INSTANCE_LENGTH = 128;
 const CALL_TIMEOUT_MS = 5000;
-/** Calls at once during a stop: the next leader waits for them. */
-const LAST_CALLS = 8;
+/** Calls at once: one after another, a server that answers after 50 ms would get three new Events a second. */
+const CALLS_AT_ONCE = 8;
 
 /** An Event and its repetitions, which the server stores as one object. */
 interface Series {
@@ -107,8 +107,7 @@ export class EventWriter {
   readonly #series = new Map<string, Series>();
   /** Series with repetitions that are not written yet. */
   readonly #timers: Timers<Series>;
-  /** Sends one call after another, and several at once during a stop. */
-  readonly #calls = new PQueue({ concurrency: 1 });
+  readonly #calls = new PQueue({ concurrency: CALLS_AT_ONCE });
   readonly #wall: WallTimes;
   #seq = 0;
   /** Until when Events wait for the uids of their objects; undefined before the first. */
@@ -152,7 +151,6 @@ export class EventWriter {
   async flush(): Promise<void> {
     this.#uidWaitEndsAt = 0;
     this.#flushAbort.abort();
-    this.#calls.concurrency = LAST_CALLS;
     for (const series of this.#series.values()) {
       if (!this.#timers.has(series)) continue;
       this.#timers.cancel(series);

@@ -91,6 +91,15 @@ describe("EventWriter", () => {
     expect(calls.map(({ method }) => method)).toEqual(["POST", "PATCH", "POST", "POST"]);
   });
 
+  it("keeps up with the Events of a converge although each answer takes 50 ms", async () => {
+    const { calls, clock, events } = world(() => new Promise((done) => clock.setTimer(50, () => done({}))));
+    for (let second = 0; second < 10; second++) {
+      for (let i = 0; i < 20; i++) events.record({ ...failed, module: `m${second}-${i}` });
+      await clock.advance(1000);
+    }
+    expect(calls).toHaveLength(200);
+  });
+
   it("writes several at once during a stop, and repetitions after their Event", async () => {
     const answers: (() => void)[] = [];
     const { calls, events } = world(() => new Promise((resolve) => answers.push(() => resolve({}))));
