@@ -1,11 +1,13 @@
 /** Labels of releases that are written later, because they only save time: nothing waits for them. */
 
-import { oneLine, Debounce, type Clock, type Logger } from "../../base/index.ts";
+import { oneLine, Debounce, mapInParallel, type Clock, type Logger } from "../../base/index.ts";
 import { serialize } from "../../runtime/index.ts";
 import type { ReleaseStore } from "./release-store.ts";
 import { RELEASE_LABELS, type ReleaseMeta } from "./revisions.ts";
 
 const DEBOUNCE_MS = 1000;
+/** Each release takes two requests, and a rollback waits for the labels of all. */
+const MAX_PARALLEL_WRITES = 4;
 
 interface LabelTools {
   readonly clock: Clock;
@@ -58,11 +60,10 @@ export class DeferredLabels {
   }
 
   async #writeAll(): Promise<void> {
-    for (const release of this.#pendingReleases) {
-      // First, so that a label that is scheduled during the write is written afterwards.
-      this.#pendingReleases.delete(release);
-      await this.#write(release);
-    }
+    await mapInParallel(MAX_PARALLEL_WRITES, [...this.#pendingReleases], async (release) => {
+      // First, so that a label that is scheduled during the write is written afterwards. `close` has discarded the others.
+      if (this.#pendingReleases.delete(release)) await this.#write(release);
+    });
   }
 
   /**

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import type { Reconciler } from "../../../src/helm/types.ts";
 import { RELEASE_LABELS } from "../../../src/helm/index.ts";
@@ -13,18 +13,19 @@ function lab() {
   const clock = new ManualClock();
   const written: string[] = [];
   const made: unknown[] = [];
+  const setLabels = vi.fn(async ({ name }: Pick<ReleaseMeta, "name">, its: unknown) => {
+    written.push(name);
+    made.push(its);
+    if (name === "refused") throw new Error("refused");
+  });
   const store = {
     get: (name: string) =>
       name === "gone" ? undefined : { name, ...(name === "known" && { deferredLabels: KNOWN }) },
     readSummary: async () => ({ checksum: "sum" }),
-    setLabels: async ({ name }: ReleaseMeta, its: unknown) => {
-      written.push(name);
-      made.push(its);
-      if (name === "refused") throw new Error("refused");
-    },
+    setLabels,
   };
   const tools = { clock, store, logger: silentLogger } as unknown as Reconciler;
-  return { clock, written, made, labels: new DeferredLabels(tools) };
+  return { clock, written, made, setLabels, labels: new DeferredLabels(tools) };
 }
 
 describe("DeferredLabels", () => {
@@ -44,6 +45,22 @@ describe("DeferredLabels", () => {
     expect(written).toEqual(["a", "b"]);
   });
 
+  it("writes several at once, and no more once it is closed", async () => {
+    const { written, labels, setLabels } = lab();
+    const answers: (() => void)[] = [];
+    setLabels.mockImplementation(({ name }) => {
+      written.push(name);
+      return new Promise((resolve) => answers.push(resolve));
+    });
+    for (const release of ["a", "b", "c", "d", "e", "f"]) labels.schedule(release);
+    const flushed = labels.flush();
+    await vi.waitUntil(() => answers.length === 4);
+    labels.close();
+    for (const answer of answers) answer();
+    await flushed;
+    expect(written).toEqual(["a", "b", "c", "d"]);
+  });
+
   it("writes at once when asked to, and nothing once it is closed", async () => {
     const { clock, written, labels } = lab();
     labels.schedule("a");
@@ -59,7 +76,8 @@ describe("DeferredLabels", () => {
     const { written, made, labels } = lab();
     for (const release of ["gone", "refused", "known", "new"]) labels.schedule(release);
     await labels.flush();
-    expect(written).toEqual(["refused", "known", "new"]);
-    expect(made.slice(1)).toEqual([KNOWN, { [RELEASE_LABELS.manifest]: "sum" }]);
+    const sum = { [RELEASE_LABELS.manifest]: "sum" };
+    const labelled = Object.fromEntries(written.map((name, index) => [name, made[index]]));
+    expect(labelled).toEqual({ refused: sum, known: KNOWN, new: sum });
   });
 });
