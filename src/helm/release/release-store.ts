@@ -157,10 +157,12 @@ export class ReleaseStore {
   }
 
   /**
-   * Reads the revision that helm has just deployed, by the name of its Secret, because a list would wait up to 100 ms for the
-   * server's cache. If the revision is not there with status `deployed`, calls `refresh` instead.
+   * Reads the revision that helm has just deployed, unless the watch has reported it already. Reads it by the name of its Secret, because a
+   * list would wait up to 100 ms for the server's cache. If the revision is not there with status `deployed`, calls `refresh` instead.
    */
   async readDeployedRevision(name: string, revision: number): Promise<ReleaseMeta | undefined> {
+    const known = this.get(name);
+    if (known?.revision === revision && known.status === "deployed") return known;
     const secret = { namespace: this.namespaceOf(name), name: releaseSecretName(name, revision) };
     const target = { resource: SECRETS, ...secret };
     const found = await this.#recordAnswer(target, () =>

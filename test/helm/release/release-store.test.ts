@@ -16,7 +16,8 @@ const secret = (revision: number, resourceVersion: string, status: string): Watc
   },
 });
 
-test("the records of releases are believed as a server has them that was put back to an earlier state", () => {
+/** A store whose client sends nothing, and the end of its watch. */
+function storeOf() {
   let watch: WatchConsumer | undefined;
   const store = new ReleaseStore({
     client: {} as KubeClient,
@@ -29,6 +30,11 @@ test("the records of releases are believed as a server has them that was put bac
     namespace: "ops",
     logger: silentLogger,
   });
+  return { store, watch };
+}
+
+test("the records of releases are believed as a server has them that was put back to an earlier state", () => {
+  const { store, watch } = storeOf();
   const known = (): string[] => store.revisions("app").map((meta) => `${meta.revision} ${meta.status}`);
   void watch?.onListed(secret(1, "60", "superseded"));
   void watch?.onListed(secret(2, "61", "deployed"));
@@ -38,4 +44,12 @@ test("the records of releases are believed as a server has them that was put bac
   void watch?.onApplied(secret(1, "50", "deployed"));
   void watch?.onDeleted({ ...secret(2, "55", "") }, false);
   expect(known()).toEqual(["1 deployed"]);
+});
+
+test("a revision that the watch has reported as deployed is not read again", async () => {
+  const { store, watch } = storeOf();
+  await watch?.onApplied(secret(1, "50", "deployed"));
+  expect(await store.readDeployedRevision("app", 1)).toMatchObject({ uid: "u1" });
+  await watch?.onApplied(secret(2, "60", "pending-upgrade"));
+  await expect(store.readDeployedRevision("app", 2)).rejects.toThrow("not a function");
 });
