@@ -135,14 +135,19 @@ export class Releases {
 
   /**
    * Rolls back to an earlier revision at the request of a user, and stays there while chart and values stay the same.
-   * `wanted` is the number of the revision, by default that of the previous one. Throws as `reconcile` and `findRollbackTarget`.
+   * `wanted` is the number of the revision, by default that of the previous one. Calls `onRecorded` as soon as the release records the request,
+   * which `reconcile` then carries out, too. Throws as `reconcile` and `findRollbackTarget`.
    */
-  async rollBack(request: ReconcileRequest, wanted: number | undefined): Promise<Release | undefined> {
+  async rollBack(
+    request: ReconcileRequest,
+    wanted: number | undefined,
+    onRecorded: () => void = () => {},
+  ): Promise<Release | undefined> {
     this.#prefetcher?.markStarted(request.module.name);
     // Deferred labels are written to the newest revision, and the rollback creates another one.
     await this.flushLabels();
     const reconciliation = await collectFacts(await this.#moduleTools.forRun(request), request);
-    await rollBackByHand(reconciliation, wanted);
+    await rollBackByHand(reconciliation, wanted, onRecorded);
     return this.observed.get(request.module.name);
   }
 

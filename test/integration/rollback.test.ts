@@ -200,8 +200,10 @@ describe.each(HELMS)("rollback with %s", (which) => {
     await reported();
     await putChart("2.0.0", false);
     await reported();
-    releases.helm.rollback = () => Promise.reject(new Error("killed"));
-    await expect(releases.rollBack(requestOf({}), undefined)).rejects.toThrow("killed");
+    let isRecorded = false;
+    releases.helm.rollback = () => Promise.reject(new Error(`killed, recorded: ${isRecorded}`));
+    const rollBack = releases.rollBack(requestOf({}), undefined, () => (isRecorded = true));
+    await expect(rollBack).rejects.toThrow("killed, recorded: true");
     await restart();
     expect(await reported()).toBe("rolledBack");
     expect(await data()).toContain("1.0.0");

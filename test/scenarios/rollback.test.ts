@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 
+import { ApiError, ConnectionError } from "../../src/kube/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 import { whyOf } from "../report/views.ts";
@@ -124,6 +125,24 @@ describe("a module that was rolled back", () => {
     expect(lab.linesOf("rollback")).toHaveLength(1);
     // That is no request to try again what was rejected.
     expect(lab.askedOfHelm).toEqual([""]);
+  });
+
+  it.each<[string, Error, number]>([
+    [
+      "again if the API server fails",
+      new ApiError({ status: 500, reason: "InternalError", message: "no" }),
+      2,
+    ],
+    ["again if the connection is cut", new ConnectionError("ECONNRESET", "cut"), 2],
+    ["not again if there is no such revision", new Error("there is no revision 1"), 1],
+  ])("rolls back on request %s before the release records that", async (_, failure, runs) => {
+    const lab = await rolledBack();
+    lab.rollbackFailures.push(failure);
+    lab.state.recordModule("m", "rollbackRequested", 1);
+    await lab.run();
+    await lab.run(60_000);
+    expect(lab.linesOf("rollback")).toHaveLength(runs);
+    expect(lab.linesOf("helm m")).toHaveLength(1);
   });
 
   it.each(["mMaintenance", "maintenance"])("rolls back on request only once %s is removed", async (key) => {

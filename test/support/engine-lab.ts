@@ -172,6 +172,8 @@ export class EngineLab {
   refuses: ((module: string) => string | undefined) | undefined;
   /** No release is good. */
   noWayBack = false;
+  /** What the next rollbacks by hand throw, before the release records them. */
+  readonly rollbackFailures: Error[] = [];
   helmTakes = 0;
   /** How long an uninstall takes; it is over at once when it is interrupted, and has failed then. */
   uninstallTakes = 0;
@@ -631,9 +633,12 @@ export class EngineLab {
           const lacksRollbackTarget = unhealthy?.status === "False" && this.noWayBack;
           return { ...this.#upgrade(module.name, values), lacksRollbackTarget };
         },
-        rollBack: ({ module: { name } }, revision) => {
+        rollBack: async ({ module: { name } }, revision, onRecorded) => {
           this.#note(`rollback ${name}${revision === undefined ? "" : ` to ${revision}`}`);
-          return Promise.resolve(this.releases.get(name));
+          const failure = this.rollbackFailures.shift();
+          if (failure !== undefined) throw failure;
+          onRecorded?.();
+          return this.releases.get(name);
         },
         restoreObjects: async (name, missingObjects, signal) => {
           this.#note(`restore ${name}: ${missingObjects.join(" ")}`);

@@ -229,12 +229,13 @@ export function findRollbackTarget(
 
 /**
  * Rolls back to a revision at the request of a user. The revision stays installed until chart or values change. First labels the
- * installed revision rejected, so that an operator that is killed meanwhile rolls back at its next start. Throws as
+ * installed revision rejected, and then calls `onRecorded`: from then on, each later run and each later start rolls back. Throws as
  * `findRollbackTarget`, HelmError, ApiError, ConnectionError.
  */
 export async function rollBackByHand(
   reconciliation: Reconciliation,
   wanted: number | undefined,
+  onRecorded: () => void,
 ): Promise<void> {
   const { tools, request } = reconciliation;
   const { store, managedBy } = tools;
@@ -263,5 +264,6 @@ export async function rollBackByHand(
     [RELEASE_LABELS.rolledBackTo]: String(goodRevision.revision),
   };
   await store.setLabels(rejectedRevision, { ...inputLabels, ...rollbackLabels }, signal);
+  onRecorded();
   await rollBackTo(reconciliation, { rejectedRevision, goodRevision });
 }

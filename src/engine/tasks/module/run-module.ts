@@ -4,6 +4,7 @@
  */
 
 import { provesBroken } from "../../../kube/health/index.ts";
+import { ApiError, ConnectionError } from "../../../kube/index.ts";
 import {
   DownApiError,
   ExistingObjectsError,
@@ -122,7 +123,10 @@ async function prepareNamespace(run: ModuleRun): Promise<void> {
   await ports.releases.prepareNamespace(module, context.signal);
 }
 
-/** Carries out a user's request to roll back the release, once, before any other step can fail. While the module is suspended, the request stays. */
+/**
+ * Carries out a user's request to roll back the release, before any other step can fail. The request stays while the module is suspended, and until
+ * the release records it.
+ */
 async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   const { ports, name, context, onWait } = run;
   const { rollbackRequest, module, confirmedTakeover } = run.record;
@@ -130,13 +134,16 @@ async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   run.beginStep("rollback");
   const { signal } = context;
   const request = { ...buildHelmInput(ports.state.values, module), confirmedTakeover, signal, onWait };
+  const endRequest = (): void => ports.state.recordModule(name, "rollbackEnded");
   try {
-    const release = await ports.releases.rollBack(request, rollbackRequest.revision);
+    const release = await ports.releases.rollBack(request, rollbackRequest.revision, endRequest);
     ports.state.recordModule(name, "releaseObserved", release);
     ports.report.rolledBackByHand(name, release);
-  } finally {
-    // An interrupted run repeats the request. After a failure, the labels of the release record it.
-    if (!signal.aborted) ports.state.recordModule(name, "rollbackEnded");
+  } catch (error) {
+    // The next run repeats the request if this one was interrupted, or if the API server has not recorded it.
+    const isRepeated = signal.aborted || error instanceof ApiError || error instanceof ConnectionError;
+    if (!isRepeated) endRequest();
+    throw error;
   }
 }
 
