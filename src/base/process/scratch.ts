@@ -4,11 +4,12 @@
  */
 
 import { randomBytes } from "node:crypto";
-import { closeSync, openSync, writeFileSync } from "node:fs";
-import { chown, mkdir, mkdtemp, open, readFile, rename, rmdir, stat, unlink } from "node:fs/promises";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync } from "node:fs";
+import { rmdirSync, statSync, unlinkSync, writeFileSync } from "node:fs";
+import { chown, open, readFile, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { decodeText, findPrivateDirProblem, oneLine, succeeds } from "../index.ts";
+import { attempt, decodeText, findPrivateDirProblem, oneLine, succeeds } from "../index.ts";
 import { readStatSync } from "./proc.ts";
 import { removeTree, homePathOf, giveUserAccess, removeHomeDir } from "./user-ids/shared-dir.ts";
 import type { OtherUser } from "./user-ids/shared-dir.ts";
@@ -56,7 +57,10 @@ interface ScratchOptions {
   readonly user?: OtherUser | undefined;
 }
 
-/** A private directory (0700) with private files (0600) that `dispose` removes. */
+/**
+ * A private directory (0700) with private files (0600) that `dispose` removes. What takes microseconds is synchronous: each asynchronous call takes a
+ * turn of the event loop, which delays hooks while many events arrive.
+ */
 export class ScratchDir {
   readonly dir: string;
   readonly #root: string;
@@ -73,8 +77,8 @@ export class ScratchDir {
   static async open(tmpDir: string, prefix: string, options: ScratchOptions = {}): Promise<ScratchDir> {
     const pathPrefix = join(tmpDir, makeDirNamePrefix(prefix));
     try {
-      await ensureOwnDir(tmpDir);
-      const dir = await mkdtemp(pathPrefix);
+      ensureOwnDir(tmpDir);
+      const dir = mkdtempSync(pathPrefix);
       const scratch = new ScratchDir(tmpDir, dir, options);
       if (options.user !== undefined) await giveUserAccess(options.user, tmpDir, dir);
       return scratch;
@@ -122,7 +126,7 @@ export class ScratchDir {
    */
   async read(name: string, limit = MAX_READ_BYTES): Promise<string> {
     const path = this.path(name);
-    const info = await stat(path).catch(() => undefined);
+    const info = attempt(() => statSync(path));
     if (info === undefined) return "";
     if (!info.isFile()) throw new Error("it is no plain file any more");
     if (info.size > limit) throw new Error(`it has ${info.size} bytes, more than ${limit}`);
@@ -135,8 +139,12 @@ export class ScratchDir {
     if (keep === true) return;
     if (user !== undefined) await removeHomeDir(user, this.dir);
     // Known files first, because the recursive removal is slow and only needed for files that a child added.
-    await Promise.all(this.#writtenPaths.splice(0).map((path) => unlink(path).catch(() => {})));
-    await rmdir(this.dir).catch(() => tryRemoveDir(this.dir));
+    for (const path of this.#writtenPaths.splice(0)) attempt(() => unlinkSync(path));
+    try {
+      rmdirSync(this.dir);
+    } catch {
+      await tryRemoveDir(this.dir);
+    }
   }
 }
 
@@ -160,11 +168,11 @@ export class StableTempDir {
   /** Writes a private file (0600) atomically, unless it has this text already. Throws ScratchError. */
   async write(name: string, text: string): Promise<void> {
     const path = this.path(name);
-    if ((await readFile(path, "utf8").catch(() => undefined)) === text) return;
+    if (attempt(() => readFileSync(path, "utf8")) === text) return;
     const newPath = `${path}.${randomBytes(6).toString("hex")}`;
     try {
-      await ensureOwnDir(this.#root);
-      await ensureOwnDir(this.dir);
+      ensureOwnDir(this.#root);
+      ensureOwnDir(this.dir);
       await writePieces(newPath, [text], []);
       await rename(newPath, path);
     } catch (error) {
@@ -223,18 +231,18 @@ async function writePieces(path: string, pieces: readonly Piece[], rest: Pieces)
 }
 
 /** Creates a directory that only this user may write to, if it is missing. Throws where another user could replace it, and with it the files that hooks run with. */
-async function ensureOwnDir(dir: string): Promise<void> {
+function ensureOwnDir(dir: string): void {
   const problem = findPrivateDirProblem(dir);
   if (problem !== undefined) throw new Error(`${problem}; name a directory of your own`);
-  await ensureDirs(dir);
+  ensureDirs(dir);
 }
 
 /** The temp directory, or `name` below it, created where it is missing. Call it before each use: other programs clean up temp directories. Throws ScratchError. */
-export async function ensureTempDir(tmpDir: string, name = ""): Promise<string> {
+export function ensureTempDir(tmpDir: string, name = ""): string {
   const dir = join(tmpDir, name);
   try {
-    await ensureOwnDir(tmpDir);
-    if (name !== "") await ensureOwnDir(dir);
+    ensureOwnDir(tmpDir);
+    if (name !== "") ensureOwnDir(dir);
     return dir;
   } catch (error) {
     throw new ScratchError(tmpDir, error);
@@ -245,11 +253,10 @@ export async function ensureTempDir(tmpDir: string, name = ""): Promise<string> 
  * Creates a directory and its missing parents. Ignores errors: the later use of the directory reports them. Does not use
  * the option `recursive` of mkdir, which never ends for dangling links and in /proc.
  */
-async function ensureDirs(dir: string): Promise<void> {
-  const outcome = await mkdir(dir, DIR_MODE).then(() => "made", getErrnoCode);
-  if (outcome !== "ENOENT" || dirname(dir) === dir) return;
-  await ensureDirs(dirname(dir));
-  await mkdir(dir, DIR_MODE).catch(() => {});
+function ensureDirs(dir: string): void {
+  if (existsSync(dir)) return;
+  if (dirname(dir) !== dir) ensureDirs(dirname(dir));
+  attempt(() => mkdirSync(dir, DIR_MODE));
 }
 
 /** The name of a temporary directory of this process without its random suffix. */

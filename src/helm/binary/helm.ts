@@ -284,7 +284,7 @@ export class Helm {
   /** Runs helm, logs and counts the result, and removes secrets from its message. Throws HelmError if helm fails. */
   async #runProcess(verb: string, args: readonly string[], options: CommandOptions): Promise<RunResult> {
     const { children, namespace, logger, clock, kubeconfig, tmpDir } = this.#options;
-    await ensureTempDir(tmpDir, HOME);
+    ensureTempDir(tmpDir, HOME);
     const { goMemLimit, dataLimit } = this.#places;
     const request = {
       memoryLimit: dataLimit,

@@ -80,7 +80,7 @@ export class Operator {
   /** Connects, builds the components, acquires the lease, loads modules and ConfigMap, and starts to work. */
   async #start(signal: AbortSignal): Promise<void> {
     const { client, clock, logger, settings, namespace } = this.#base;
-    await ensureTempDir(settings.tmpDir);
+    ensureTempDir(settings.tmpDir);
     await removeStaleDirs(settings.tmpDir, clock);
     await checkConnection(client, signal);
     await this.#base.actors.checkUserIds();

@@ -51,7 +51,7 @@ describe("a temp directory", () => {
       /^cannot use the temp directory .*theirs \(--tmp-dir\): .* belongs to user \d+; name a directory/;
     await expect(ScratchDir.open(theirs, "hook")).rejects.toThrow(refused);
     await expect(new StableTempDir(theirs, "kube").write("config", "token")).rejects.toThrow(refused);
-    await expect(ensureTempDir(theirs, "helm-home")).rejects.toThrow(ScratchError);
+    expect(() => ensureTempDir(theirs, "helm-home")).toThrow(ScratchError);
     expect(readdirSync(theirs)).toEqual([]);
   });
 
@@ -80,7 +80,7 @@ test("a temp directory that was emptied is filled again", async () => {
     await lasting.write("config", round);
     const scratch = await ScratchDir.open(tmp, "hook");
     await scratch.write("values.json", round);
-    await ensureTempDir(tmp, "helm-home");
+    ensureTempDir(tmp, "helm-home");
     expect(readdirSync(tmp)).toHaveLength(3);
     rmSync(tmp, { recursive: true });
   }
