@@ -86,10 +86,10 @@ function isForeignProgram(head: string): boolean {
 }
 
 /** What `env` prints (GNU, BusyBox) if it does not find the program that a `#!` line names. */
-const MISSING_PROGRAM = /\benv: (?:can't execute )?['‘](.+?)['’]: No such file/;
+const MISSING_PROGRAM = /\benv: (?:can't execute )?['\u2018](.+?)['\u2019]: No such file/;
 /** What shells print if they do not find a file of the shell library. */
 const MISSING_LIBRARY =
-  /: (?:cannot open |can't open ['‘]?)?(\/shell_lib\.sh|\/frameworks\/[^\s:'’]+)['’]?: No such file/;
+  /: (?:cannot open |can't open ['\u2018]?)?(\/shell_lib\.sh|\/frameworks\/[^\s:'\u2019]+)['\u2019]?: No such file/;
 const NOT_FOUND = 127;
 
 /** What the errors of shells and `env` mean, with the remedy; undefined for other errors. */
