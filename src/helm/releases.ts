@@ -76,6 +76,8 @@ export class Releases {
   #prefetcher: ChartPrefetcher | undefined;
   readonly #capabilities: ReturnType<typeof cacheCapabilities>;
   readonly #formerObjects: FormerObjectsWatch;
+  /** As in `Reconciler`. */
+  readonly #crdModules = new Map<string, string>();
 
   /** Builds the tools under the operator's own account (`#reconciler`), from which `ModuleTools` derives those of each module. */
   constructor(options: ReleasesOptions) {
@@ -104,6 +106,7 @@ export class Releases {
       mayMove: options.mayMove ?? (() => true),
       deferredLabels: this.#deferredLabels,
       findPendingOwners: async (signal) => (await this.#prefetcher?.findPendingOwners(signal)) ?? new Map(),
+      crdModules: this.#crdModules,
       watchFormerObjects: (...args) => this.#formerObjects.add(...args),
       getIdentity: (module) => this.#moduleTools.getIdentity(module),
       render: (reconciliation) => this.#prefetcher?.render(reconciliation) ?? renderChart(reconciliation),
@@ -296,7 +299,10 @@ export class Releases {
     listeners: Pick<CrdTools, "onProgress" | "onDropped"> = {},
   ): Promise<void> {
     try {
-      await ensureCrds(request.files, { ...this.#createCrdTools(request), ...request, ...listeners });
+      const tools = { ...this.#createCrdTools(request), ...request, ...listeners };
+      const applied = await ensureCrds(request.files, tools);
+      if (request.release !== undefined)
+        for (const crd of applied) this.#crdModules.set(crd, request.release);
     } catch (error) {
       throw this.#moduleTools.toCrdError(request, error);
     } finally {

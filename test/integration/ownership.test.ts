@@ -226,6 +226,19 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
     },
   );
 
+  test.runIf(once)("a CRD from crds/ of another module is refused, and the module named", async () => {
+    const name = `things.${lab.namespace}.example.com`;
+    const definition = crd(`${lab.namespace}.example.com`);
+    onTestFinished(async () => {
+      await kubectl(["delete", "crd", name, "--ignore-not-found"]);
+    });
+    const file = join(lab.root, "crd.yaml");
+    await writeFile(file, definition);
+    await releases.ensureCrds({ release: "other", files: [file] });
+    await chart("a", map("own"), definition);
+    await expect(bring("a")).rejects.toThrow(`CustomResourceDefinition/${name} of crds/ of module other;`);
+  });
+
   test.runIf(once)("a namespace that comes into a chart later, from values, is kept too", async () => {
     const theirs = `${lab.namespace}-later`;
     onTestFinished(() => deleteNamespace(theirs));
