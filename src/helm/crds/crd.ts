@@ -19,8 +19,6 @@ export interface CrdTools {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
-  /** Field manager; the operator's own by default. */
-  readonly fieldManager?: string;
   /** Labels that each definition gets (`--crd-extra-labels`). */
   readonly labels?: Readonly<Record<string, string>> | undefined;
   /** Namespace and name of the AddonModule whose annotation confirms a change. */

@@ -1,11 +1,13 @@
 /** Creates and upgrades CRDs, or previews that (docs/reference/modules.md, "The chart"). */
 
 import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 
 import {
   ApiError,
   CONVERSION_ANNOTATION,
+  OWN_CRDS,
   serverSideApply,
   get,
   isNotFound,
@@ -38,7 +40,7 @@ import {
   type InstalledCrd,
 } from "./crd.ts";
 import { takeOverConversion, takeOverFromHelm } from "./field-owners.ts";
-import { readCrds, readModuleCrds } from "./read-crds.ts";
+import { readModuleCrds } from "./read-crds.ts";
 
 /** A busy API server may need this long to serve new kinds. */
 const SERVED_WITHIN_MS = 60_000;
@@ -146,9 +148,7 @@ interface ApplyTools extends CrdTools {
 async function applyCrd({ file, crd }: CrdFile, tools: ApplyTools): Promise<JsonObject> {
   try {
     const applied = await applyWithConversion(crd, tools);
-    // The operator applies its own definitions as helm does.
-    const mayTakeOver = tools.dryRun !== true && tools.fieldManager === undefined;
-    const hasTakenOver = mayTakeOver && (await takeOverFromHelm(applied, tools));
+    const hasTakenOver = tools.dryRun !== true && (await takeOverFromHelm(applied, tools));
     return hasTakenOver ? await applyWithConversion(crd, tools) : applied;
   } catch (error) {
     if (!isPermanentRefusal(error)) throw error;
@@ -188,7 +188,7 @@ function isOtherConversion(installed: Json | undefined, wanted: Json): boolean {
 /** Applies one definition by server-side apply. Omits its status and metadata that belong to the server. Throws ApiError. */
 function sendCrd(
   crd: JsonObject,
-  { client, signal, fieldManager, labels, dryRun = false }: ApplyTools,
+  { client, signal, labels, dryRun = false }: ApplyTools,
 ): Promise<JsonObject> {
   const { status: _, metadata: fullMetadata, ...body } = crd;
   const metadata = Object.fromEntries(
@@ -200,7 +200,6 @@ function sendCrd(
     force: true,
     signal,
     dryRun,
-    ...(fieldManager && { fieldManager }),
   });
 }
 
@@ -255,8 +254,7 @@ async function isServed(
   }
 }
 
-const OWN_CRD_FILES = ["addonmodules.yaml", "addonoperators.yaml"];
-const SOURCES_FILE = "modulesources.yaml";
+const SOURCES_CRD = "modulesources.addon-operator.io";
 
 /** Until the CRDs of the operator are applied again after an error. */
 const OWN_CRDS_RETRY = { firstMs: 1000, maxMs: 300_000 };
@@ -271,17 +269,15 @@ interface OwnCrdTools extends Pick<CrdTools, "client" | "clock"> {
  * Creates or upgrades the operator's own CRDs at its start; that of ModuleSources only if `--sources` is set. Resolves after the first try: after an
  * error, such as without permission, logs a warning and tries again later, because modules run without statuses, too.
  */
-export async function applyOwnCrds({ client, clock, logger, scope, settings }: OwnCrdTools): Promise<void> {
-  const files = [...OWN_CRD_FILES, ...(settings.sources ? [SOURCES_FILE] : [])].map(findOwnCrdFile);
+export async function applyOwnCrds(tools: OwnCrdTools): Promise<void> {
+  const { clock, logger, scope, settings } = tools;
+  const names = OWN_CRDS.filter((name) => settings.sources || name !== SOURCES_CRD);
   let reported = "";
   const loop = new Loop({
     clock,
     retry: OWN_CRDS_RETRY,
     run: async (signal) => {
-      const { crds } = await readCrds(files);
-      // The operator's chart contains the same definitions, and helm would refuse to change fields of another manager.
-      const { refused } = await applyCrds(crds, { client, clock, signal, fieldManager: "helm" });
-      if (refused.length > 0) throw new ProblemError(...refused);
+      await Promise.all(names.map((name) => applyOwnCrd(name, { ...tools, signal })));
     },
     onError: (cause) => {
       const error = oneLine(cause);
@@ -294,6 +290,19 @@ export async function applyOwnCrds({ client, clock, logger, scope, settings }: O
     .closeAtEnd(loop)
     .flush()
     .catch(() => {});
+}
+
+/** Applies an own CRD and waits until it is served. Sends the file as it is, because reading it as YAML delays each start. */
+async function applyOwnCrd(name: string, tools: CrdTools): Promise<void> {
+  const file = findOwnCrdFile(`${name.split(".", 1)[0]}.yaml`);
+  const crd = await serverSideApply<JsonObject>(tools.client, crdTarget(name), {
+    body: await readFile(file, "utf8"),
+    force: true,
+    signal: tools.signal,
+    // The operator's chart contains the same definitions, and helm would refuse to change fields of another manager.
+    fieldManager: "helm",
+  });
+  await waitUntilServed({ file, crd }, tools);
 }
 
 /** Finds a CRD file of the operator, next to the bundled program or in the source tree. Where there is none, reading the path fails. */

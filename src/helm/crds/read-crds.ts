@@ -55,7 +55,7 @@ export async function readModuleCrds(files: readonly string[]): Promise<CrdConte
 }
 
 /** Reads all definitions from files. Fields that a definition does not have are left out and listed. Throws the file system's error. */
-export async function readCrds(files: readonly string[]): Promise<CrdContent> {
+async function readCrds(files: readonly string[]): Promise<CrdContent> {
   const crds: CrdFile[] = [];
   const problems: Problem[] = [];
   const dropped = new Map<string, readonly string[]>();

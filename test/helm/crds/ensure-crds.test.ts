@@ -7,9 +7,9 @@ import { applyOwnCrds, checkCrdFiles, ensureCrds } from "../../../src/helm/index
 import type { CrdTools } from "../../../src/helm/crds/crd.ts";
 import { findOwnCrd } from "../../../src/helm/crds/read-crds.ts";
 import { ApiError, connect, type KubeClient } from "../../../src/kube/index.ts";
-import { Scope, silentLogger } from "../../../src/base/index.ts";
+import { parseYaml, Scope, silentLogger } from "../../../src/base/index.ts";
 import type { Clock } from "../../../src/base/index.ts";
-import { ProblemError } from "../../../src/base/model/index.ts";
+import { objectOf, ProblemError } from "../../../src/base/model/index.ts";
 import { FakeApi, status } from "../../support/fake-api.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
 import { until } from "../../support/until.ts";
@@ -100,7 +100,7 @@ describe("CRDs", () => {
         // The third try.
         if (clock.monotonic() < 3000) return status(500, "InternalError");
         const conditions = [{ type: "Established", status: "True" }];
-        const json = { ...(JSON.parse(body) as object), status: { conditions } };
+        const json = { ...objectOf(parseYaml(body, plural).value), status: { conditions } };
         applied.set(plural, json);
         return { json };
       });
