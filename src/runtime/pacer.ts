@@ -37,6 +37,14 @@ export class Pacer {
     this.#timers.setUnlessRunning("next", Math.max(0, actAt - clock.monotonic()), act);
   }
 
+  /** Schedules a call of `act` in `ms` milliseconds, and calls it no earlier. */
+  postpone(ms: number): void {
+    const { clock, burstMs = 0 } = this.#options;
+    this.cancel();
+    this.#budgetFreeAt = Math.max(this.#budgetFreeAt, clock.monotonic() + ms + burstMs);
+    this.trigger();
+  }
+
   /** Does work, also without a trigger. Its cost delays the next calls of `act`. */
   measure(work: () => void): void {
     const { clock, maxIntervalMs, burstMs = 0 } = this.#options;

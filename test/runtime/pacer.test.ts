@@ -49,6 +49,17 @@ test("triggers before a call share it, and the first is due at once", async () =
   expect(starts).toEqual([10]);
 });
 
+test("postponed work takes the place of a call that is due, and no trigger hastens it", async () => {
+  const pacer = makePacer(0);
+  pacer.trigger();
+  pacer.postpone(1000);
+  pacer.trigger();
+  await clock.advance(999);
+  expect(starts).toEqual([]);
+  await clock.advance(1);
+  expect(starts).toEqual([1000]);
+});
+
 test("cheap work runs at most every 50 ms", async () => {
   makePacer(120).trigger();
   await clock.advance(1000);

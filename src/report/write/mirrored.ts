@@ -14,7 +14,7 @@ import type { Projection } from "../project/projector.ts";
 import { withGeneration, type StoredAddonObject } from "./stored-object.ts";
 
 /** Least time between two writes of one object. */
-const MIN_WRITE_INTERVAL_MS = 1000;
+export const MIN_WRITE_INTERVAL_MS = 1000;
 /** Least time between two writes of one object if only texts change. */
 const MIN_TEXT_INTERVAL_MS = 30_000;
 /** A text that stays the same for this long is written earlier: with many modules later, so that a converge writes few of them in a second. */

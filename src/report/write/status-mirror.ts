@@ -9,7 +9,13 @@ import type { WatchHub } from "../../kube/index.ts";
 import { asString } from "../../base/model/index.ts";
 import { Loop, Pacer } from "../../runtime/index.ts";
 import type { State, View } from "../../engine/state/index.ts";
-import { MirroredObjects, type MirroredObject, type ObjectId, type SourceVersion } from "./mirrored.ts";
+import {
+  MIN_WRITE_INTERVAL_MS,
+  MirroredObjects,
+  type MirroredObject,
+  type ObjectId,
+  type SourceVersion,
+} from "./mirrored.ts";
 import { OwnObjects } from "./own-objects.ts";
 import type { StoredAddonObject } from "./stored-object.ts";
 import { WriteBackoff } from "./backoff.ts";
@@ -41,6 +47,8 @@ export class StatusMirror {
   #snapshot: StateSnapshot | undefined;
   readonly #pacer: Pacer;
   #isLoaded = false;
+  /** No view was projected since the objects were read. */
+  #isFirstProjection = true;
   /** Reads the objects that exist at the start. */
   readonly #loadLoop: Loop;
   /** Reads the ConfigMap again after the AddonOperator's spec has changed. */
@@ -201,7 +209,9 @@ export class StatusMirror {
       this.#recordObjectAtStart(this.#mirrored.getOrCreate(id), live);
     this.#isLoaded = true;
     this.#backoff.recordSuccess();
-    this.#projectAndWrite(true);
+    // The objects of an earlier process are not written yet, and a projection of all of them would delay the first converge.
+    if (this.#mirrored.operator.liveObject !== undefined) this.#pacer.postpone(MIN_WRITE_INTERVAL_MS);
+    else this.#projectAndWrite();
   }
 
   /** Records an object that exists at the start, and restores from it what this process does not know. */
@@ -285,21 +295,22 @@ export class StatusMirror {
   }
 
   /** Projects the view and schedules writes of the objects that changed, or of all objects at the first time. */
-  #projectAndWrite(isFirst = false): void {
+  #projectAndWrite(): void {
     const snapshot = this.#snapshot;
     if (snapshot === undefined || !this.#isLoaded || this.#isClosed) return;
-    this.#pacer.measure(() => this.#writeChanges(snapshot, isFirst));
+    this.#pacer.measure(() => this.#writeChanges(snapshot));
   }
 
-  #writeChanges(snapshot: StateSnapshot, isFirst: boolean): void {
+  #writeChanges(snapshot: StateSnapshot): void {
     const projection = this.#tryToProject(snapshot);
     if (projection === undefined) return;
     const changed = this.#mirrored.setWanted(projection, snapshot.view);
     const { discoveryWaitMs } = this.#mirrored;
     if (discoveryWaitMs > 0)
       this.#timers.set("discovery-wait", discoveryWaitMs, () => this.#projectAndWrite());
-    for (const mirrored of isFirst ? this.#mirrored.listObjects() : changed)
+    for (const mirrored of this.#isFirstProjection ? this.#mirrored.listObjects() : changed)
       this.#writer.scheduleWrite(mirrored);
+    this.#isFirstProjection = false;
     const { expiresAt } = projection.explanation;
     if (expiresAt === Infinity) return;
     // A young run is not displayed yet. The status must display it later even if nothing else changes.

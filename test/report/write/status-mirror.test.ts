@@ -263,8 +263,33 @@ describe("StatusMirror", () => {
     await clock.advance(100);
     expect(api.module("b")).toBeDefined();
     await show(moduleView("a"));
+    await clock.advance(1000);
     expect(api.module("a")).toBeDefined();
     expect(api.module("b")).toBeUndefined();
+  });
+
+  it("projects nothing in the first second after a restart, which the first converge needs", async () => {
+    const first = world();
+    await first.show(moduleView("a"));
+    first.mirror.close();
+    const { mirror, clock } = world({}, first.api);
+    let reads = 0;
+    const readQueues = (): StateSnapshot["queues"] => {
+      reads += 1;
+      return [];
+    };
+    for (const module of [moduleView("a", { handled: {} }), moduleView("a")]) {
+      mirror.update({
+        view: viewOf([module]),
+        get queues() {
+          return readQueues();
+        },
+      });
+      await clock.advance(400);
+    }
+    expect(reads).toBe(0);
+    await clock.advance(200);
+    expect(reads).toBeGreaterThan(0);
   });
 
   it("reports a refused start on the AddonOperator only, and modules keep their last status", async () => {
