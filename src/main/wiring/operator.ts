@@ -1,9 +1,9 @@
 /** The lifecycle of an operator, from the first contact to an orderly stop. `base` and `components` are its parts; aborting `stop` requests the end. */
 
 import { LEASE_GRACE_MS, type Environment, sourceKeysConfigMap } from "../../config/settings/index.ts";
-import { applyOwnCrds, locationsSecretName } from "../../helm/index.ts";
+import { applyOwnCrds, locationsSecretName, type Releases } from "../../helm/index.ts";
 import { RedactionKey, checkConnection, redactionSecretName } from "../../kube/index.ts";
-import type { Failures, Scope } from "../../base/index.ts";
+import { Timers, type Failures, type Scope } from "../../base/index.ts";
 import {
   endOwnProcesses,
   ensureTempDir,
@@ -27,6 +27,8 @@ import { explain } from "../../report/index.ts";
 const CHILDREN_GRACE_MS = LEASE_GRACE_MS - 1000;
 /** When the watchdog kills the operator itself, if it has not stopped after the loss of the lease. */
 const LEASE_EXPIRE_MS = LEASE_GRACE_MS - 500;
+/** When the operator checks its permissions: later than a usual start, which some dozen requests would delay. */
+const PERMISSION_CHECK_AFTER_MS = 2000;
 /** Longest time for the last statuses and Events where another replica waits, which takes over within a second. */
 const HANDOVER_WRITES_MS = 500;
 
@@ -82,8 +84,7 @@ export class Operator {
     const { client, clock, logger, settings, namespace } = this.#base;
     ensureTempDir(settings.tmpDir);
     await removeStaleDirs(settings.tmpDir, clock);
-    await checkConnection(client, signal);
-    await this.#base.actors.checkUserIds();
+    await Promise.all([checkConnection(client, signal), this.#base.actors.checkUserIds()]);
     logger.info("Connected", { server: client.credentialsInfo.server, namespace });
     const components = new Components(this.#base, this.#options.scope, {
       expireMs: LEASE_EXPIRE_MS,
@@ -116,8 +117,9 @@ export class Operator {
   async #acquireLeaseAndLoad(components: Components): Promise<void> {
     const { ports, releases, leadership, adapters } = components;
     const { settings, stop } = this.#options;
-    // Before it acquires the lease, because the permission on leases may be missing.
-    void components.checkPermissions();
+    const { clock } = this.#base;
+    // Also while it waits for the lease, because the permission on leases may be missing.
+    new Timers(clock).set("check", PERMISSION_CHECK_AFTER_MS, () => void components.checkPermissions());
     // The key of placeholders for secrets, equal in all replicas.
     const key = new RedactionKey({ ...this.#base, secret: redactionSecretName(settings.configMap) });
     const moduleSources = await makeModuleSources(this.#base, components, this.#options.scope);
@@ -125,18 +127,16 @@ export class Operator {
     if (settings.ha) {
       await moduleSources?.prepare();
       moduleSources?.startStandby();
-      // The start reports an unusable helm.
-      const helmVersion = releases.helm.getVersion().catch(() => {});
       await Promise.all([
         warmCaches(this.#base, ports),
         releases.observed.waitUntilReady(),
         key.read(),
-        helmVersion,
+        askForHelmVersion(releases),
       ]);
     }
     await leadership.acquire(adapters.port, stop.signal);
     // Leftovers of a leader that was killed on this machine while this operator waited.
-    await removeStaleDirs(settings.tmpDir, this.#base.clock);
+    await removeStaleDirs(settings.tmpDir, clock);
     this.#moduleSources = moduleSources;
     const { scope } = this.#options;
     const crds = settings.manageCrds ? applyOwnCrds({ ...this.#base, scope }) : Promise.resolve();
@@ -145,7 +145,7 @@ export class Operator {
       key.ensure(),
       this.#readFiles(components, crds),
       components.webhooks.becomeLeader(),
-      releases.helm.endOrphanedProcesses(stop.signal).then(() => releases.observed.waitUntilReady()),
+      endOrphansAndReadReleases(releases, stop.signal),
     ]);
     const restores = new Map([
       [redactionSecretName(settings.configMap), () => key.restore()],
@@ -199,6 +199,19 @@ export class Operator {
     const endBackgroundProcesses = endOwnProcesses(settings.tmpDir, { clock, graceMs });
     await Promise.all([children.endAll(graceMs), endBackgroundProcesses]);
   }
+}
+
+/** Ends helm processes of a former leader, and reads the releases. Meanwhile helm tells its version, for which the first run would wait. */
+async function endOrphansAndReadReleases(releases: Releases, signal: AbortSignal): Promise<void> {
+  await releases.helm.endOrphanedProcesses(signal);
+  // Not before, because it would end this process, too.
+  void askForHelmVersion(releases);
+  await releases.observed.waitUntilReady();
+}
+
+/** Has the version of helm known before it is needed. Ignores an unusable helm, because the first run reports it. */
+async function askForHelmVersion({ helm }: Releases): Promise<void> {
+  await helm.getVersion().catch(() => {});
 }
 
 /** Resolves when the signal is aborted, or at once if it is. */
