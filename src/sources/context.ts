@@ -46,8 +46,8 @@ export interface ModuleSourcesOptions extends KubeAccess {
   readonly report: Pick<Report, "announce">;
   /** Writes the statuses of ModuleSources. */
   readonly statuses: Pick<StatusMirror, "setSourceStatus" | "watchSources">;
-  /** The operator's time zone, in which windows open. */
-  readonly timeZone: string;
+  /** The operator's time zone, in which windows open; undefined = that of the system. */
+  readonly timeZone: string | undefined;
   /** Proxies for registries. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly registryModules: RegistryModules;

@@ -132,8 +132,8 @@ export interface ChoiceInput {
   readonly blocker?: string | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** The operator's time zone, in which windows open. */
-  readonly timeZone: string;
+  /** The operator's time zone, in which windows open; undefined = that of the system. */
+  readonly timeZone: string | undefined;
 }
 
 /** Which content a module gets next. */

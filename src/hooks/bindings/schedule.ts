@@ -43,8 +43,8 @@ function read(config: JsonObject, { complain, warn, queue }: BindingReadOptions)
 
 export interface ScheduleOptions {
   readonly clock: Clock;
-  /** The default time zone of crontabs. */
-  readonly zone: string;
+  /** The default time zone of crontabs; undefined = that of the system. */
+  readonly zone: string | undefined;
   readonly emit: (hook: Hook, trigger: HookTrigger) => void;
 }
 

@@ -218,12 +218,12 @@ export interface MaintenanceWindow {
 
 /**
  * The first moment from `fromMs` on at which one of the windows is open, in milliseconds since the epoch: `fromMs` itself if one is, undefined if
- * none ever is. `zone` is the default time zone of the lines, e.g. `Europe/Berlin`. Throws CrontabError.
+ * none ever is. `zone` is the default time zone of the lines, as in `TimeZone`. Throws CrontabError.
  */
 export function findNextOpening(
   windows: readonly MaintenanceWindow[],
   fromMs: number,
-  zone: string,
+  zone: string | undefined,
 ): number | undefined {
   const local = new TimeZone(zone);
   const openings = windows.flatMap(({ cron, forMs }) => {

@@ -27,15 +27,21 @@ const SET_BACK_MS = 3 * 3_600_000;
 /** The schedules of all hooks. */
 export class CronTable {
   readonly #clock: Clock;
-  readonly #zone: TimeZone;
+  readonly #zoneName: string | undefined;
+  #openedZone: TimeZone | undefined;
   readonly #entries = new Map<string, ScheduledLine>();
   readonly #timers: Timers<ScheduledLine>;
 
-  /** `zone` is the default time zone of lines, e.g. `Europe/Berlin`. */
-  constructor({ clock, zone }: { readonly clock: Clock; readonly zone: string }) {
+  /** `zone` is the default time zone of lines, as in `TimeZone`. */
+  constructor({ clock, zone }: { readonly clock: Clock; readonly zone: string | undefined }) {
     this.#clock = clock;
     this.#timers = new Timers(clock);
-    this.#zone = new TimeZone(zone);
+    this.#zoneName = zone;
+  }
+
+  /** Opened with the first line: Node takes some 10 ms to load the data of time zones, which most operators do not need. */
+  get #zone(): TimeZone {
+    return (this.#openedZone ??= new TimeZone(this.#zoneName));
   }
 
   /**

@@ -14,8 +14,8 @@ export interface Transition {
 export class TimeZone {
   readonly #format: Intl.DateTimeFormat;
 
-  /** Throws a RangeError for a name that is not in the time zone database. */
-  constructor(name: string) {
+  /** `name`: e.g. `Europe/Berlin`; undefined = that of the system. Throws a RangeError for a name that is not in the time zone database. */
+  constructor(name: string | undefined) {
     this.#format = new Intl.DateTimeFormat("en-US-u-ca-gregory-nu-latn", {
       timeZone: name,
       hourCycle: "h23",

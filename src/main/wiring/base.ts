@@ -109,8 +109,8 @@ export function makeBase(settings: Settings, environment: Environment, scope: Sc
     namespace,
     readOwnUser: makeOwnUserReader(client),
     serverVersion: (signal?: AbortSignal): Promise<string> => requestServerVersion(client, signal),
-    /** Of schedules and update windows: TZ, else that of the system. */
-    timeZone: access.env["TZ"] ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
+    /** Of schedules and update windows; undefined = that of the system. */
+    timeZone: access.env["TZ"],
     /** Where hooks write to; undefined = into the ConfigMap itself. */
     overlay: parseConfigOverlay(settings),
     runs: { ...settings, children, env: access.env, prepare: access.prepare },
