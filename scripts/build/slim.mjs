@@ -29,13 +29,23 @@ exports.setup = () => {
 };
 `;
 
+/** Proxies in client-node, which undici replaces: only the credentials are used. Spans in prom-client, for exemplars that are off. */
+const UNUSED = `
+class Agent {}
+module.exports = { SocksProxyAgent: Agent, SocksClient: Agent, HttpProxyAgent: Agent, HttpsProxyAgent: Agent };
+`;
+const UNUSED_OF = {
+  "client-node": /^(?:socks-proxy-agent|socks|hpagent)$/,
+  "prom-client": /^@opentelemetry\/api$/,
+};
+
 /**
  * To import these as modules calls all their getters: those of http load Node's own fetch, those of process open its
  * standard input. That is 30 ms and 12 MB for the first alone.
  */
 const WITH_GETTERS = /^(?:node:)?(?:http|process|util)$/;
 
-const CONTENTS = { gen: GENERATED, undici: UNDICI, milo: OTHER_PARSER };
+const CONTENTS = { gen: GENERATED, undici: UNDICI, milo: OTHER_PARSER, unused: UNUSED };
 
 /** An esbuild plug-in. */
 export const slim = {
@@ -56,6 +66,10 @@ export const slim = {
       loader: "js",
     }));
     build.onResolve({ filter: /^undici$/ }, () => ({ path: "undici", namespace: "slim" }));
+    for (const [user, filter] of Object.entries(UNUSED_OF))
+      build.onResolve({ filter }, ({ importer }) =>
+        importer.includes(user) ? { path: "unused", namespace: "slim" } : undefined,
+      );
     build.onResolve({ filter: /\/milo\/(?:no-)?simd\.js$/ }, () => ({ path: "milo", namespace: "slim" }));
     build.onLoad({ filter: /.*/, namespace: "slim" }, ({ path }) => ({
       contents: CONTENTS[path],
