@@ -217,12 +217,12 @@ export class MirroredObjects {
     return mirrored;
   }
 
-  /** Sets the wanted content of the operator and of modules, but only of the AddonOperator before the modules are loaded. Returns the objects that may need a write. */
+  /** Sets the wanted content of the operator and of modules, but only of the AddonOperator before the modules are loaded. Returns the objects that may need a write, the AddonOperator last: it waits for modules. */
   setWanted(projection: Projection, view: View): MirroredObject[] {
-    const changed = [this.operator];
     this.operator.wantedStatus = projection.operatorStatus;
     // Nothing is known of modules yet: after a refused start their objects keep the last status.
-    if (view.boot === "loading") return changed;
+    if (view.boot === "loading") return [this.operator];
+    const changed: MirroredObject[] = [];
     for (const [name, wanted] of projection.modules) {
       const mirrored = this.getOrCreate({ kind: "AddonModule", name });
       if (this.#setWantedModule(mirrored, wanted, view.modules.get(name))) changed.push(mirrored);
@@ -234,7 +234,7 @@ export class MirroredObjects {
       mirrored.isModuleDeleted = true;
       changed.push(mirrored);
     }
-    return changed;
+    return [...changed, this.operator];
   }
 
   /** Sets the wanted content of a module's object. Returns false if it is unchanged, or must not be written yet. */

@@ -16,6 +16,9 @@ const CONCURRENCY = 6;
 /** Pause after an answer that is older than what is known: etcd was restored, and the watch has not noticed it yet. */
 const STALE_PAUSE_MS = 1000;
 
+/** The status of the AddonOperator waits at most this long for those of modules. */
+const LONGEST_HOLD_MS = 5000;
+
 /** What a {@link Writer} needs from the status mirror. */
 export interface WriterParts extends Pick<MirrorOptions, "clock" | "logger" | "tracer" | "report"> {
   readonly api: Pick<StatusApi, "namespace" | "operatorName" | "signal">;
@@ -40,6 +43,8 @@ export class Writer {
   #ownerUid: string | undefined;
   /** The next write of an object. */
   readonly #timers: Timers<MirroredObject>;
+  /** Since when the status of the AddonOperator waits for those of modules; undefined if it does not. */
+  #heldSince: number | undefined;
 
   /** The labels mark AddonModules as those of this operator, because several operators may share a namespace. */
   constructor(parts: WriterParts) {
@@ -65,8 +70,9 @@ export class Writer {
     if (this.#timers.has(mirrored) && needsTextOnly(mirrored, this.#marks)) return;
     this.#timers.cancel(mirrored);
     const step = this.#findNextStep(mirrored);
-    if (step === "none") return this.#forgetDeletedModule(mirrored);
-    const wait = this.#getWriteDelayMs(mirrored, step);
+    if (step === "none") return this.#onWritten(mirrored);
+    const delay = this.#getWriteDelayMs(mirrored, step);
+    const wait = this.#mustFollowModules(mirrored, step) ? Math.max(delay, this.#holdOperator()) : delay;
     if (wait <= 0) this.#enqueue(mirrored, step);
     // The object may need another step or none by then.
     else this.#timers.set(mirrored, wait, () => this.scheduleWrite(mirrored));
@@ -78,6 +84,32 @@ export class Writer {
     const now = clock.monotonic();
     const writeTime = Math.max(getWriteTime(mirrored, step), backoff.pausedUntil, now);
     return (step === "status" && isConverging() ? nextWriteTime(writeTime) : writeTime) - now;
+  }
+
+  /** Whether this write says that all is well before the AddonModules say so. Modules whose writes fail are not waited for. */
+  #mustFollowModules(mirrored: MirroredObject, step: NextStep): boolean {
+    const { operator, modules } = this.#objects;
+    if (mirrored !== operator || step !== "status" || readState(operator) !== "Ready") return false;
+    return modules
+      .values()
+      .some(
+        (each) => each.failures === 0 && (each.isBeingWritten || each.isQueued || this.#timers.has(each)),
+      );
+  }
+
+  /** Holds the status of the AddonOperator. Returns for how many milliseconds, because modules may change all the time. */
+  #holdOperator(): number {
+    const now = this.#parts.clock.monotonic();
+    this.#heldSince ??= now;
+    return this.#heldSince + LONGEST_HOLD_MS - now;
+  }
+
+  /** The object needs no write: the status of the AddonOperator may have waited for that. */
+  #onWritten(mirrored: MirroredObject): void {
+    const { operator } = this.#objects;
+    if (mirrored === operator) this.#heldSince = undefined;
+    this.#forgetDeletedModule(mirrored);
+    if (this.#heldSince !== undefined) this.scheduleWrite(operator);
   }
 
   /** How many objects are being written or differ from their wanted content. */
@@ -172,6 +204,7 @@ export class Writer {
     // Another write has met an error of the server meanwhile, which delays this write, too.
     if (backoff.pausedUntil > clock.monotonic()) return this.scheduleWrite(mirrored);
     mirrored.isBeingWritten = true;
+    if (mirrored === this.#objects.operator) this.#heldSince = undefined;
     // A failure of this write sets a new pause.
     mirrored.notBefore = 0;
     try {
@@ -242,4 +275,9 @@ export class Writer {
       );
     }
   }
+}
+
+/** The wanted state of the AddonOperator. */
+function readState({ wantedStatus }: MirroredObject): string | undefined {
+  return wantedStatus !== undefined && "state" in wantedStatus ? wantedStatus.state : undefined;
 }

@@ -206,6 +206,52 @@ describe("StatusMirror", () => {
     expect(api.module("a")?.status).toMatchObject({ lastRun: { attempts: 10 } });
   });
 
+  describe("says that all is well after the modules do", () => {
+    const names = Array.from({ length: 30 }, (_, index) => `m${index}`);
+    const ready = names.map((name) => moduleView(name));
+    /** A world in which all modules run; `early` lists modules that were not Ready when the AddonOperator was. */
+    async function running() {
+      const it = world();
+      const { api, clock, show } = it;
+      await show(...names.map((name) => moduleView(name, { phase: "new", handled: {} })));
+      await clock.advance(5000);
+      const early: string[] = [];
+      const { onChange } = api;
+      api.onChange = (event, object) => {
+        if (object.kind === "AddonOperator" && api.operator()?.status?.state === "Ready")
+          early.push(...names.filter((name) => state(api, name) !== "Ready"));
+        onChange(event, object);
+      };
+      return { ...it, early };
+    }
+    const operatorState = (api: FakeApi) => api.operator()?.status?.state;
+
+    it("in the same turn, and within the pause between two writes of a module", async () => {
+      const { api, clock, show, early } = await running();
+      await show(...ready.slice(0, 15), ...names.slice(15).map((name) => moduleView(name, { phase: "new" })));
+      await show(...ready);
+      await clock.advance(2000);
+      expect([operatorState(api), early]).toEqual(["Ready", []]);
+    });
+
+    it("without those whose writes fail", async () => {
+      const { api, clock, show } = await running();
+      api.fail = ({ path }) => (path.includes("/addonmodules/m3/") ? refused() : undefined);
+      await show(...ready);
+      await clock.advance(2000);
+      expect([operatorState(api), state(api, "m3"), state(api, "m4")]).toEqual(["Ready", "Pending", "Ready"]);
+    });
+
+    it("within five seconds, if modules change all the time", async () => {
+      const { api, clock, show } = await running();
+      for (let attempts = 1; attempts <= 60; attempts += 1) {
+        await show(...ready.slice(1), moduleView("m0", { lastRun: finished({ attempts }) }));
+        await clock.advance(50);
+      }
+      expect(operatorState(api)).toBe("Ready");
+    });
+  });
+
   it("does not announce a run shorter than a second, and does announce a longer one by itself", async () => {
     const { api, clock, show } = world();
     await show(moduleView("a"));
