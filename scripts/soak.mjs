@@ -91,12 +91,17 @@ class Soak {
     this.counts[name] = (this.counts[name] ?? 0) + 1;
   }
 
-  /** An operator that has ended by itself starts again, as the kubelet does it. In an outage, it loses the Lease or cannot start. */
+  /**
+   * An operator that has ended by itself starts again, as the kubelet does it. In an outage, it loses the Lease or cannot start; on a busy
+   * machine, its watchdog kills it before it has stopped.
+   */
   async revive(world) {
     const { unexpected: exit, operator } = world;
     if (exit === undefined) return;
-    const { code } = exit;
-    if (this.hadOutage && (code === 0 || code === 1)) this.count(`exit with ${code} in an outage`);
+    const { code, signal } = exit;
+    const endsInOutage =
+      code === 0 || code === 1 || (signal === "SIGKILL" && operator.log().includes("The lease is lost"));
+    if (this.hadOutage && endsInOutage) this.count(`exit with ${code ?? signal} in an outage`);
     else this.differ(`the operator ended with ${JSON.stringify(exit)}: ${operator.log().slice(-1000)}`);
     await operator.stop();
     await start(world, "main");
@@ -105,6 +110,8 @@ class Soak {
 
 async function disturbances(soak, world) {
   const steps = soak.dice.pick(STEPS);
+  // The operator may have ended after the comparison, because of an outage in the last round.
+  await soak.revive(world);
   soak.hadOutage = false;
   await stir(world);
   for (let index = 0; index < steps; index += 1) {
