@@ -4,7 +4,8 @@
  * would delete it. Finalizers keep others although they are being deleted.
  */
 
-import { exponentialDelay, mapInParallel, oneLine, type Clock } from "../../base/index.ts";
+import { exponentialDelay, mapInParallel, oneLine, retryAfterErrors, type Clock } from "../../base/index.ts";
+import { isForbidden } from "../../kube/index.ts";
 import { namespacedKey, resourceKey, resourceName, type ObjectRef } from "../manifest/manifest.ts";
 import { Loop } from "../../runtime/index.ts";
 import { isInstalled } from "../release/revisions.ts";
@@ -16,6 +17,10 @@ import {
   MAX_PARALLEL_REQUESTS,
   readLiveObject,
 } from "./live-objects.ts";
+
+/** Delays and number of tries after errors: what kept helm from reading an object may last for a moment, and later runs know no former objects. */
+const RETRY_DELAYS = { firstMs: 250, maxMs: 2000 };
+const MAX_TRIES = 5;
 
 /**
  * Call it after a success of helm: deletes those of the `recorded` objects, which `retainBeforeUpgrade` or `retainBeforeRemoval` has returned,
@@ -34,7 +39,8 @@ export async function handleFormerObjects(
   try {
     const installed = tools.store.get(release);
     if (installed === undefined) return;
-    const { objects } = isInstalled(installed) ? await tools.store.readSummary(installed) : { objects: [] };
+    const read = () => tools.store.readSummary(installed);
+    const { objects } = isInstalled(installed) ? await repeatBriefly(tools, read, signal) : { objects: [] };
     const dropped = new Map(recorded.map((object) => [keyOf(object), object]));
     for (const object of objects) dropped.delete(keyOf(object));
     const remaining = await mapInParallel(MAX_PARALLEL_REQUESTS, [...dropped.values()], async (object) =>
@@ -46,6 +52,13 @@ export async function handleFormerObjects(
   }
 }
 
+/** Calls `work` again after errors that may pass, and throws the last error. */
+function repeatBriefly<T>({ clock }: Reconciler, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  const isFinal = (error: unknown, { tries }: { tries: number }): boolean =>
+    signal.aborted || isForbidden(error) || tries >= MAX_TRIES;
+  return retryAfterErrors(work, { clock, delays: RETRY_DELAYS, signal, isFinal });
+}
+
 /** Deletes an object unless it is gone, is being deleted, must be kept, or belongs to another owner. Returns whether its deletion may take longer. */
 async function deleteIfLeft(
   tools: Reconciler,
@@ -53,17 +66,21 @@ async function deleteIfLeft(
   { release, signal }: { readonly release: string; readonly signal: AbortSignal },
 ): Promise<boolean> {
   const fields = { release, object: resourceName(object) };
-  try {
+  const deleteOnce = async (): Promise<boolean> => {
     const live = await readLiveObject(tools, object, signal);
     const isOwn = isSameOwner(live?.owner, { release, namespace: tools.namespace });
     if (live === undefined || !isOwn || hasKeepPolicy(live)) return false;
     if (live.isTerminating) return true;
     await deleteObject(tools, live, { signal });
     tools.logger.warn("An object that helm left is deleted", fields);
+    return true;
+  };
+  try {
+    return await repeatBriefly(tools, deleteOnce, signal);
   } catch (error) {
     tools.logger.warn("An object that helm left cannot be deleted", { ...fields, error: oneLine(error) });
+    return true;
   }
-  return true;
 }
 
 /** At most so many objects of a release are checked. */
