@@ -47,7 +47,7 @@ async function prepare(prefix: string, template: string) {
   lab.hook(
     "modules/010-web/hooks/before.sh",
     { configVersion: "v1", beforeHelm: 1 },
-    `while [ -e ${held} ]; do sleep 0.02; done`,
+    `wait_until [ ! -e ${held} ]`,
   );
   const own = (...args: readonly string[]) => cluster().kubectl([...args, "-n", namespace]);
   await own("create", "configmap", "addon-operator");

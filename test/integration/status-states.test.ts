@@ -34,7 +34,7 @@ test("every state of the table", { timeout: 150_000 }, async () => {
   lab.hook(
     "modules/020-two/hooks/fails.sh",
     { configVersion: "v1", beforeHelm: 1 },
-    `[ ! -e ${fails} ] || exit 3; while [ -e ${held} ]; do sleep 0.02; done`,
+    `[ ! -e ${fails} ] || exit 3; wait_until [ ! -e ${held} ]`,
   );
   const { kubectl } = cluster();
   const own = (...args: readonly string[]) => kubectl([...args, "-n", namespace]);

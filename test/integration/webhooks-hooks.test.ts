@@ -52,7 +52,7 @@ const CASES: Readonly<Record<string, string>> = {
 
 /** Waits until the other one runs, too. */
 function meet(own: string, other: string): string {
-  return `touch "$RECORDS/${own}"; until [ -e "$RECORDS/${other}" ]; do sleep 0.02; done; answer '{"allowed":true}'`;
+  return `touch "$RECORDS/${own}"; wait_until [ -e "$RECORDS/${other}" ]; answer '{"allowed":true}'`;
 }
 
 const branches = Object.entries(CASES).map(([name, text]) => `*'"name":"${name}"'*) ${text};;`);

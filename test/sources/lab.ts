@@ -206,8 +206,8 @@ export async function sourcesLab(
       for (let round = 0; round < most; round += 1) {
         if (done?.() === true) return;
         if (round >= rounds) await new Promise((resolve) => setTimeout(resolve, 1));
-        for (let turn = 0; turn < 20 || isDiskBusy(); turn += 1)
-          await new Promise((resolve) => setImmediate(resolve));
+        for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+        while (isDiskBusy()) await new Promise((resolve) => setTimeout(resolve, 1));
         while (await api.step());
         // Timers without delay run later, too.
         await clock.advance(round < rounds ? ms / rounds : 1);

@@ -34,7 +34,7 @@ export interface Lab {
   readonly modulesDir: string;
   /** Makes a file; hooks and `enabled` scripts are executable. */
   readonly file: (path: string, text: string) => void;
-  /** A hook that records its context, then does what `body` says. `config` is what it prints for --config. */
+  /** A hook that records its context, then does what `body` says, for example `wait_until COMMAND`. `config` is what it prints for --config. */
   readonly hook: (path: string, config: object | string, body?: string) => void;
   /** The binding contexts of each run so far, in order; a hook is named by its file name without extension. */
   readonly runs: (hook: string) => Context[][];
@@ -52,7 +52,13 @@ lab="\${0%%/global-hooks*}"
 export RECORDS="\${lab%%/modules*}/records"
 me="\${0##*/}"
 me="\${me%.sh}"
-wait_for() { until [ -e "$RECORDS/go-$1" ]; do sleep 0.02; done; }
+wait_until() {
+local never
+exec {never}<> <(:)
+until "$@"; do read -rt 0.02 -u "$never" || :; done
+exec {never}>&-
+}
+wait_for() { wait_until [ -e "$RECORDS/go-$1" ]; }
 `;
 
 /** These files in a fresh temp dir, those below a module's hooks/ executable, and hooks/ for global ones; gone after the test. */

@@ -1,6 +1,7 @@
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -51,7 +52,11 @@ function isAlive(pid: number): boolean {
 async function over<T>(result: Promise<T>, clock: ManualClock): Promise<T> {
   const state = { isOver: false };
   void result.finally(() => (state.isOver = true));
-  while (!state.isOver) await clock.advance(20);
+  while (!state.isOver) {
+    await clock.advance(20);
+    // The child needs the processor.
+    await sleep(1);
+  }
   return result;
 }
 

@@ -6,8 +6,9 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { ensureCrds } from "../../../src/helm/index.ts";
 import { connect } from "../../../src/kube/index.ts";
 import { silentLogger } from "../../../src/base/index.ts";
-import { ManualClock, settle } from "../../support/clock.ts";
+import { ManualClock } from "../../support/clock.ts";
 import { FakeApi } from "../../support/fake-api.ts";
+import { until } from "../../support/until.ts";
 
 // docs/reference/modules.md, "CRDs that change": objects that are migrated.
 
@@ -85,10 +86,6 @@ async function begin(): Promise<Promise<string[]>[]> {
   await until(() => api.count(`POST ${MIGRATIONS}`) === 1 && clock.timers > 0);
   return [ensured];
 }
-
-const until = async (holds: () => boolean): Promise<void> => {
-  while (!holds()) await settle();
-};
 
 test("objects go into the new version by a migration of the cluster, once all API servers know how", async () => {
   serve("v1beta1", "v1alpha1");
