@@ -180,14 +180,19 @@ export const MATRIX: Readonly<Record<string, JsonObject>> = {
 
 export type HelmVersion = "helm" | "helm3";
 
+/** What was rendered already: the chart stays the same, and each rendering takes a process. */
+const rendered = new Map<string, string>();
+
 /** The chart rendered with these values, tests included. Throws with helm's message. */
 export function render(version: HelmVersion, values: JsonObject): string {
+  const input = JSON.stringify(values);
+  const key = `${version} ${input}`;
   const args = ["template", "operator", CHART, "-n", "addons", "--kube-version", "1.34.0", "-f", "-"];
-  return execFileSync(tools()[version], args, {
-    input: JSON.stringify(values),
-    encoding: "utf8",
-    stdio: ["pipe", "pipe", "pipe"],
-  });
+  const text =
+    rendered.get(key) ??
+    execFileSync(tools()[version], args, { input, encoding: "utf8", stdio: ["pipe", "pipe", "pipe"] });
+  rendered.set(key, text);
+  return text;
 }
 
 export interface Rendered extends JsonObject {

@@ -89,5 +89,5 @@ async function sameInBoth(seed: number): Promise<void> {
 }
 
 describe("where nothing fails, modules in queues of their own", () => {
-  report("end the same, and do and see the same step by step, as in main", { few: 50 }, sameInBoth);
+  report("end the same, and do and see the same step by step, as in main", { few: 20 }, sameInBoth);
 });

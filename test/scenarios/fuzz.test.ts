@@ -152,6 +152,6 @@ async function story(seed: number, queues: QueueMode): Promise<void> {
 describe.each<QueueMode>(["main", "own"])(
   "the engine under random events and failures, in virtual time, with modules in %s",
   (queues) => {
-    report("ends as an undisturbed start does", { few: 10 }, (seed) => story(seed, queues));
+    report("ends as an undisturbed start does", { few: 5 }, (seed) => story(seed, queues));
   },
 );

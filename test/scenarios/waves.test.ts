@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { describe, expect } from "vitest";
 
 import type { QueueMode } from "../../src/base/model/index.ts";
 import { simulateStart } from "../../src/engine/plan/index.ts";
@@ -6,6 +6,7 @@ import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 import { requiring } from "../support/fuzz-requirements.ts";
 import { random } from "../support/random.ts";
+import { report } from "../support/stories.ts";
 
 // docs/reference/commands.md, "plan": its waves are the order in which modules run.
 
@@ -41,18 +42,17 @@ async function runsOf(
 
 const MODES: readonly QueueMode[] = ["own", "main"];
 
-it.each(MODES)(
-  "modules run in the waves of plan in the queues %s, if all take equally long",
-  async (mode) => {
-    for (let seed = 1; seed <= 100; seed++) {
-      const { runs, lab } = await runsOf(modulesOf(seed), mode);
-      const modules = new Map(
-        [...lab.state.view.modules].map(([name, view]) => [name, { ...view, phase: "new" as const }]),
-      );
-      const { waves, blockedModules } = simulateStart({ ...lab.state.view, modules });
-      const sorted = (names: readonly string[]): string[] => names.toSorted();
-      expect(runs.map(sorted), `seed ${seed}`).toEqual(waves.map(sorted));
-      for (const name of blockedModules.keys()) expect(lab.state.view.modules.get(name)?.phase).toBe("new");
-    }
-  },
-);
+async function runInWaves(seed: number, mode: QueueMode): Promise<void> {
+  const { runs, lab } = await runsOf(modulesOf(seed), mode);
+  const modules = new Map(
+    [...lab.state.view.modules].map(([name, view]) => [name, { ...view, phase: "new" as const }]),
+  );
+  const { waves, blockedModules } = simulateStart({ ...lab.state.view, modules });
+  const sorted = (names: readonly string[]): string[] => names.toSorted();
+  expect(runs.map(sorted)).toEqual(waves.map(sorted));
+  for (const name of blockedModules.keys()) expect(lab.state.view.modules.get(name)?.phase).toBe("new");
+}
+
+describe.each(MODES)("in the queues %s, if all take equally long", (mode) => {
+  report("modules run in the waves of plan", { few: 20 }, (seed) => runInWaves(seed, mode));
+});

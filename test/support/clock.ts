@@ -61,7 +61,11 @@ export class ManualClock implements Clock {
   }
 
   #earliest(): Pending | undefined {
-    return [...this.#pending].toSorted((a, b) => a.at - b.at || a.seq - b.seq)[0];
+    let first: Pending | undefined;
+    for (const each of this.#pending)
+      if (first === undefined || each.at < first.at || (each.at === first.at && each.seq < first.seq))
+        first = each;
+    return first;
   }
 }
 
