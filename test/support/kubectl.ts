@@ -1,4 +1,6 @@
 import { eventually } from "../../scripts/eventually.mjs";
+import { canonicalJson } from "../../src/base/hash.ts";
+import type { Json } from "../../src/base/model/index.ts";
 import { NOT_SERVED, refusal, Unreachable } from "./api.ts";
 import type { Answer, Api } from "./api.ts";
 
@@ -32,7 +34,7 @@ const COMMANDS: Readonly<Record<string, { readonly flags: readonly string[]; rea
     run: get,
   },
   create: { flags: ["--from-literal"], run: create },
-  patch: { flags: ["--type", "-p"], run: patch },
+  patch: { flags: ["--type", "-p", "--subresource", "--field-manager"], run: patch },
   label: { flags: ["--overwrite"], run: (api, requested) => mark(api, requested, "labels") },
   annotate: { flags: ["--overwrite"], run: (api, requested) => mark(api, requested, "annotations") },
   delete: { flags: ["--ignore-not-found", "--wait"], run: remove },
@@ -124,8 +126,15 @@ function displayed(read: Read, { flags }: PageRequest): string | undefined {
   if (!flags.has("--show-managed-fields")) for (const each of items) delete each.metadata?.managedFields;
   if (output === "json") return JSON.stringify(listed === undefined ? read : { ...read, items: listed });
   const found = valuesAt(read, stepsOf(output) ?? []);
-  return found.some((value) => typeof value === "object") ? undefined : found.join(" ");
+  return found.map((value) => (typeof value === "string" ? value : goJson(value as Json))).join(" ");
 }
+
+/** As Go writes it: safe in a page. */
+const goJson = (value: Json): string =>
+  canonicalJson(value).replaceAll(
+    /[<>&\u2028\u2029]/g,
+    (unsafe) => `\\u${unsafe.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 
 /** `deployment.apps/web` */
 function nameOf({ metadata, kind = "", apiVersion = "" }: Read): string {
@@ -184,7 +193,10 @@ async function patch(api: Api, requested: PageRequest): Promise<string | undefin
   )
     return undefined;
   const body = JSON.parse(change) as object;
-  return done(await api.request("PATCH", `${path}?fieldManager=kubectl-patch`, body), "patched");
+  const subresource = requested.flags.get("--subresource");
+  const target = subresource === undefined ? path : `${path}/${subresource}`;
+  const manager = requested.flags.get("--field-manager") ?? "kubectl-patch";
+  return done(await api.request("PATCH", `${target}?fieldManager=${manager}`, body), "patched");
 }
 
 /** `label` and `annotate` of one object; what would be overwritten against the will of the asker is for kubectl to refuse. */

@@ -39,6 +39,7 @@ test("commands done without kubectl print and do what they do with it", async ()
     ["label", "k=v", "gone-"],
     ["annotate", "k=v", "example.com/dotted=v"],
     ["patch", "--type=merge", "-p", '{"data":{"a":"2"}}'],
+    ["patch", "--type=merge", "--field-manager=other", "-p", '{"data":{"c":"<3"}}'],
   ]) {
     const [verb, ...change] = run;
     await short([verb, "cm/one", ...change].join(" "));
@@ -49,6 +50,7 @@ test("commands done without kubectl print and do what they do with it", async ()
   expect(await both("get cm one -o jsonpath={.data.a}")).toBe("2");
   expect(await both("get cm one -o jsonpath={.metadata.annotations.example\\.com/dotted}")).toBe("v");
   expect(await both("get cm one -o jsonpath={.data.none}")).toBe("");
+  await both("get cm one -o jsonpath={.data}");
   expect(await both("get cm -l k=v -o jsonpath={.items[*].metadata.name}")).toBe("one two");
   expect(await both("get cm --field-selector metadata.name=two -o name")).toBe("configmap/two\n");
   expect(await both("get cm none -o name --ignore-not-found")).toBe("");
