@@ -1,3 +1,4 @@
+// Runs at night: restarts, in queues that test/scenarios/own-queues.test.ts checks.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -41,11 +42,11 @@ test(
     lab.hook("modules/010-broken/hooks/fail.sh", HOOK, '[ -e "$RECORDS/go-mended" ]');
     // Each waits until all of them have begun.
     for (const name of names) {
-      const all = names.map((each) => `[ -e "$RECORDS/meet-${each}" ]`).join(" && ");
+      const all = names.map((each) => `-e "$RECORDS/meet-${each}"`).join(" -a ");
       lab.hook(
         `modules/020-${name}/hooks/meet-${name}.sh`,
         HOOK,
-        `touch "$RECORDS/meet-${name}"; until ${all}; do sleep 0.02; done`,
+        `touch "$RECORDS/meet-${name}"; wait_until [ ${all} ]`,
       );
     }
     lab.hook("global-hooks/after.sh", { configVersion: "v1", afterAll: 1 });

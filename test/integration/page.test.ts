@@ -1,3 +1,4 @@
+// Runs at night: the web page, whose views `test/page/browser.test.ts` checks.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";

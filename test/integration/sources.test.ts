@@ -1,105 +1,15 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { existsSync, readFileSync } from "node:fs";
+import { expect, test } from "vitest";
 
 import type { IModuleSource } from "../../src/report/index.ts";
-import { keyPair, moduleDir, registryLab, type Lab } from "../sources/registry/artifact/lab.ts";
-import { cluster, eventually, freshNamespace } from "../support/cluster.ts";
-import { installCrds } from "../support/crds.ts";
-import { QUICK_LEASE } from "../support/replicas.ts";
-import { startOperator, type OperatorProcess } from "../support/operator.ts";
+import { keyPair } from "../sources/registry/artifact/lab.ts";
+import { eventually } from "../support/cluster.ts";
+import { push, untilInstalled, world } from "../support/source-world.ts";
 
 // docs/guides/module-sources.md: what a key signed is fetched, locked, staged and run; nothing that a registry does removes it.
 
-interface World {
-  readonly lab: Lab;
-  readonly namespace: string;
-  /** A file of its delete hook. */
-  readonly bye: string;
-  /** With `--ha`, each replica has a disk of its own. */
-  start(replica?: string): Promise<OperatorProcess>;
-  /** Modules whose content is unpacked on the disk of a replica. */
-  unpacked(replica: string): number;
-  source(modules: Record<string, object>): Promise<void>;
-  /** The version in the ConfigMap that the chart makes. */
-  installed(): Promise<string>;
-  status(): Promise<NonNullable<IModuleSource["status"]>>;
-  lock(): Promise<Record<string, unknown>>;
-  kubectl(args: readonly string[]): Promise<string>;
-}
-
-async function world(name: string): Promise<World> {
-  await installCrds();
-  const { kubectl, json, apply } = cluster();
-  const lab = await registryLab({ hasReferrers: true });
-  const namespace = await freshNamespace(name);
-  const dir = mkdtempSync(join(tmpdir(), `${name}-`));
-  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  const bye = join(dir, "bye");
-  await apply({
-    apiVersion: "v1",
-    kind: "ConfigMap",
-    metadata: { name: "addon-operator-keys", namespace },
-    data: { "ci.pub": lab.key.publicPem },
-  });
-  const modulesDir = mkdtempSync(join(dir, "modules-"));
-  return {
-    lab,
-    namespace,
-    bye,
-    start: (replica) => {
-      const args = ["--sources", `--sources-dir=${join(dir, replica ?? "sources")}`];
-      const ha = replica === undefined ? [] : ["--ha", ...QUICK_LEASE];
-      return startOperator({ namespace, modulesDir, args: [...args, ...ha] });
-    },
-    unpacked: (replica) => {
-      const all = join(dir, replica, "unpacked");
-      return existsSync(all) ? readdirSync(all).filter((name) => !name.startsWith(".")).length : 0;
-    },
-    source: (modules) =>
-      apply({
-        apiVersion: "addon-operator.io/v1alpha1",
-        kind: "ModuleSource",
-        metadata: { name: "platform", namespace },
-        spec: { registry: `oci://${lab.registry.host}/modules`, plainHttp: true, modules },
-      }),
-    installed: () => kubectl(["get", "cm", "web", "-n", namespace, "-o", "jsonpath={.data.version}"]),
-    status: async () =>
-      (await json<IModuleSource>(["get", "modulesource", "platform", "-n", namespace])).status ?? {},
-    lock: async () => {
-      const lock = await json<{ data?: Record<string, string> }>([
-        "get",
-        "cm",
-        "addon-operator-modules",
-        "-n",
-        namespace,
-      ]);
-      return JSON.parse(lock.data?.["web"] ?? "{}") as Record<string, unknown>;
-    },
-    kubectl: (args) => kubectl([...args, "-n", namespace]),
-  };
-}
-
-/** Pushes the module with this version, and a delete hook that leaves a file. */
-function push({ lab, bye }: World, version: string, key = lab.key): Promise<string> {
-  const hook = `#!/bin/sh\nif [ "$1" = --config ]; then echo '{"configVersion":"v1","afterDeleteHelm":1}'; else echo ${version} >${bye}; fi\n`;
-  const dir = moduleDir({
-    "Chart.yaml": `apiVersion: v2\nname: web\nversion: ${version}\n`,
-    "hooks/bye.sh": hook,
-    "templates/map.yaml": `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {version: "{{ .Chart.Version }}"}\n`,
-  });
-  return lab.push(version, { dir, key });
-}
-
 const conditionOf = (status: NonNullable<IModuleSource["status"]>, type: string) =>
   status.conditions?.find((each) => each.type === type);
-
-async function untilInstalled(it: World, operator: OperatorProcess, version: string): Promise<void> {
-  await eventually(async () => expect(await it.installed()).toBe(version), `version ${version} runs`, {
-    context: () => operator.log().slice(-4000),
-  });
-}
 
 test(
   "fetched, switched, refused, kept without a registry, removed by its user",
@@ -165,69 +75,5 @@ test(
       async () => expect(await it.kubectl(["get", "addonmodules", "-o", "name"])).toBe(""),
       "no module",
     );
-  },
-);
-
-test("an end between lock and switch is completed by the next start", { timeout: 240_000 }, async () => {
-  const it = await world("sources-kill");
-  await push(it, "1.4.2");
-  await push(it, "1.5.0");
-  let operator = await it.start();
-  await it.source({ web: { version: "1.5.0", enabled: true } });
-  await untilInstalled(it, operator, "1.5.0");
-  const locked = await it.lock();
-  await it.source({ web: { version: "1.4.2", enabled: true } });
-  await untilInstalled(it, operator, "1.4.2");
-  await operator.kill9();
-  // The lock names the next content, and the links do not yet.
-  await it.source({ web: { version: "1.5.0", enabled: true } });
-  const patch = JSON.stringify({ data: { web: JSON.stringify(locked) } });
-  await it.kubectl(["patch", "cm/addon-operator-modules", "--type=merge", "-p", patch]);
-  it.lab.registry.failures = { status: 503, left: Infinity };
-  operator = await it.start();
-  await untilInstalled(it, operator, "1.5.0");
-
-  // On an empty disk, and with the registry still away, its user removes it: the release goes without its hooks.
-  await operator.stop();
-  rmSync(join(dirname(it.bye), "sources"), { recursive: true });
-  operator = await it.start();
-  await operator.until(() => operator.log().includes("is locked and not on disk"), "the content is missing");
-  expect(await it.installed()).toBe("1.5.0");
-  await it.kubectl(["delete", "modulesource", "platform"]);
-  await eventually(
-    async () => {
-      expect(await it.kubectl(["get", "addonmodules", "-o", "name"])).toBe("");
-      expect(await it.kubectl(["get", "configmap", "web", "-o", "name", "--ignore-not-found"])).toBe("");
-    },
-    "the release and the module are gone",
-    { context: () => operator.log().slice(-4000) },
-  );
-  await eventually(async () => expect(await it.lock()).toEqual({}), "the lock forgets it");
-  expect(operator.log()).toContain("A module was deleted without its delete hooks");
-  expect(existsSync(it.bye)).toBe(false);
-});
-
-test(
-  "a second replica has the content on its own disk, and takes over without the registry",
-  { timeout: 180_000 },
-  async () => {
-    const it = await world("sources-ha");
-    const digest = await push(it, "1.4.2");
-    const first = await it.start("a");
-    await first.waitReady();
-    const second = await it.start("b");
-    await it.source({ web: { version: "1.4.2", enabled: true } });
-    await untilInstalled(it, first, "1.4.2");
-    await second.until(() => it.unpacked("b") === 1, "the second replica has the content");
-
-    it.lab.registry.failures = { status: 503, left: Infinity };
-    const calls = it.lab.registry.calls.length;
-    await first.kill9();
-    await it.kubectl(["delete", "configmap", "web"]);
-    await eventually(async () => expect(await it.installed()).toBe("1.4.2"), "the second replica heals it", {
-      context: () => second.log().slice(-4000),
-    });
-    expect(await it.lock()).toMatchObject({ version: "1.4.2", digest });
-    expect(it.lab.registry.calls.length).toBe(calls);
   },
 );

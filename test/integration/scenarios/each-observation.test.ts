@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { describe, test } from "vitest";
 
 import { playUndisturbed, STORIES } from "../../support/each-point.ts";

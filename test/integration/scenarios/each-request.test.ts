@@ -1,3 +1,4 @@
+// Runs at night: faults.
 import { describe, expect, test } from "vitest";
 
 import { answerFalsely, playUndisturbed, STORIES } from "../../support/each-point.ts";

@@ -9,9 +9,9 @@ import {
 } from "../../support/each-point.ts";
 import { Coverage, selectPoints, tryAll } from "../../support/try-all.ts";
 
-/** All writes and changes of files of all stories, or every fifth write of some. STORY=NAME,NAME and WRITE=N or FILE=N, also N-N, choose from them. */
+/** All writes and changes of files of all stories, or every twelfth write of some. STORY=NAME,NAME and WRITE=N or FILE=N, also N-N, choose from them. */
 const LONG = process.env["LONG"] !== undefined;
-const STEP = LONG ? 1 : 5;
+const STEP = LONG ? 1 : 12;
 const { STORY, WRITE, FILE } = process.env;
 const NAMES = STORY?.split(",");
 const AN_HOUR = { timeout: 3_600_000 };
