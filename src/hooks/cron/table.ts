@@ -27,21 +27,20 @@ const SET_BACK_MS = 3 * 3_600_000;
 /** The schedules of all hooks. */
 export class CronTable {
   readonly #clock: Clock;
-  readonly #zoneName: string | undefined;
   #openedZone: TimeZone | undefined;
   readonly #entries = new Map<string, ScheduledLine>();
   readonly #timers: Timers<ScheduledLine>;
 
-  /** `zone` is the default time zone of lines, as in `TimeZone`. */
+  /** `zone` is the default time zone of lines, as in `TimeZone`. Throws a RangeError for an unknown one. */
   constructor({ clock, zone }: { readonly clock: Clock; readonly zone: string | undefined }) {
     this.#clock = clock;
     this.#timers = new Timers(clock);
-    this.#zoneName = zone;
+    if (zone !== undefined) this.#openedZone = new TimeZone(zone);
   }
 
-  /** Opened with the first line: Node takes some 10 ms to load the data of time zones, which most operators do not need. */
+  /** That of the system is opened with the first line: Node takes some 10 ms to load the data of time zones, which most operators do not need. */
   get #zone(): TimeZone {
-    return (this.#openedZone ??= new TimeZone(this.#zoneName));
+    return (this.#openedZone ??= new TimeZone(undefined));
   }
 
   /**

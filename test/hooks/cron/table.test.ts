@@ -63,6 +63,16 @@ describe("CronTable", () => {
     expect(clock.timers).toBe(2);
   });
 
+  test("refuses an unknown time zone at once, also without lines, and uses that of the system by default", async () => {
+    const clock = new ShiftedClock();
+    expect(() => new CronTable({ clock, zone: "Mars/Base" })).toThrow(RangeError);
+    table = new CronTable({ clock, zone: undefined });
+    const hours: number[] = [];
+    table.add("0 5 * * *", () => void hours.push(new Date(clock.now()).getHours()));
+    await clock.inner.advance(24 * HOUR);
+    expect(hours).toEqual([5]);
+  });
+
   test("looks at the wall clock every minute at least", async () => {
     const { clock, table, fired, record } = setUp();
     table.add("0 12 * * *", record("noon"));
