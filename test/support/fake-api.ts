@@ -130,7 +130,8 @@ export class FakeApi {
   }
 }
 
-function give(answer: Answer, response: ServerResponse): void {
+/** Does with a request what `answer` says. */
+export function give(answer: Answer, response: ServerResponse): void {
   if ("hang" in answer) return;
   if ("take" in answer) return answer.take(response);
   if ("cut" in answer) {

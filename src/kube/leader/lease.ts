@@ -41,8 +41,11 @@ interface LeaseOptions extends KubeAccess {
 
 /** A candidate reads the Lease at least this often, so that it acquires a released one, and notices the last renewal, within half a second. */
 const MAX_CHECK_INTERVAL_MS = 400;
-/** A request may take this part of the renew deadline: a slow answer is better than none, and there is time for another try. */
-const REQUEST_SHARE = 1 / 3;
+/**
+ * A request may take this part of the renew deadline, as with client-go: a slow answer is better than none, because the next request needs
+ * a new connection. There is time for another try.
+ */
+const REQUEST_SHARE = 1 / 2;
 /** The search for an explanation must not delay renewals for long. */
 const EXPLAIN_TIMEOUT_MS = 2000;
 /** After another candidate was faster, the Lease is read again. */
@@ -247,22 +250,26 @@ export class Lease {
     events.onHeld(leftMs);
   }
 
-  /** Renews the Lease until the signal is aborted; a failed renewal is logged and retried. */
+  /**
+   * Renews the Lease until the signal is aborted; a failed renewal is logged and retried. Measures the time to the next renewal from the begin of
+   * one, so that a slow answer is followed by the next renewal at once.
+   */
   async #renewLoop(signal: AbortSignal): Promise<void> {
-    let pauseMs = this.#options.times.retryMs;
+    const { clock, times } = this.#options;
+    let nextAt = clock.monotonic() + times.retryMs;
     for (;;) {
-      await sleep(this.#options.clock, pauseMs, signal);
+      await sleep(clock, Math.max(0, nextAt - clock.monotonic()), signal);
       if (signal.aborted) return;
-      const sentAt = this.#options.clock.monotonic();
+      const sentAt = clock.monotonic();
       try {
         await this.#renew(signal);
         if (!signal.aborted) this.#extendTerm(sentAt);
         this.#reportSuccess();
-        pauseMs = this.#options.times.retryMs;
+        nextAt = sentAt + times.retryMs;
       } catch (error) {
         if (signal.aborted) return;
-        pauseMs = Math.min(this.#options.times.retryMs, RETRY_RENEWAL_MS);
         await this.#reportFailure("The lease was not renewed; trying again", error);
+        nextAt = sentAt + Math.min(times.retryMs, RETRY_RENEWAL_MS);
       }
     }
   }

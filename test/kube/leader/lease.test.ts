@@ -1,10 +1,12 @@
+import type { ServerResponse } from "node:http";
+
 import { describe, expect, test } from "vitest";
 
 import { formatIdentity, Lease, readOwnIdentity } from "../../../src/kube/index.ts";
 import type { ApiRequest, LeaderIdentity, KubeClient } from "../../../src/kube/index.ts";
 import { settle, type ManualClock } from "../../support/clock.ts";
 import type { Answer, FakeApi, SeenRequest } from "../../support/fake-api.ts";
-import { status } from "../../support/fake-api.ts";
+import { give, status } from "../../support/fake-api.ts";
 import { keepLog, type LoggedLine } from "../../support/logged.ts";
 import { until } from "../../support/until.ts";
 import { fake } from "../fixture.ts";
@@ -27,6 +29,10 @@ class LeaseServer {
   object: Stored | undefined;
   /** Instead of the next answers, when set. */
   broken: Answer | undefined;
+  /** Gives the answers to renewals later, when set. */
+  later: ((answer: () => void) => void) | undefined;
+  /** Renewals that wait for their answers. */
+  waiting = 0;
 
   constructor(api: FakeApi) {
     const guarded = (answer: (request: SeenRequest) => Answer) => (request: SeenRequest) =>
@@ -41,7 +47,16 @@ class LeaseServer {
     );
     api.on(
       `PUT ${PATH}`,
-      guarded((request) => this.#replace(request)),
+      guarded((request) => {
+        const { later } = this;
+        if (later === undefined) return this.#replace(request);
+        this.waiting += 1;
+        const answer = (response: ServerResponse): void => {
+          this.waiting -= 1;
+          give(this.#replace(request), response);
+        };
+        return { take: (response) => later(() => answer(response)) };
+      }),
     );
   }
 
@@ -131,7 +146,7 @@ async function lab(): Promise<{
   const isIdle = (): boolean =>
     server.broken !== undefined && "hang" in server.broken
       ? api.requests.length >= requests.begun
-      : requests.open === 0;
+      : requests.open === server.waiting;
   const rest = async (): Promise<void> => {
     await settle();
     await until(isIdle);
@@ -309,6 +324,28 @@ describe("holding", () => {
     await turn(40_000);
     expect(lease.isHeld).toBe(true);
     expect(events).toEqual(["me acquired"]);
+  });
+
+  test("an API server that answers after four seconds: kept", async () => {
+    const { server, clock, lease, events, turn } = await lab();
+    await lease.acquire();
+    server.later = (answer) => clock.setTimer(4000, answer);
+    await turn(60_000);
+    expect(lease.isHeld).toBe(true);
+    expect(events).toEqual(["me acquired"]);
+  });
+
+  test("a renewal without an answer for five seconds is repeated at once", async () => {
+    const { server, api, lease, turn } = await lab();
+    await lease.acquire();
+    server.broken = { hang: true };
+    await turn(6500);
+    expect(api.count(`PUT ${PATH}`)).toBe(1);
+    server.broken = undefined;
+    await turn(500);
+    expect(api.count(`PUT ${PATH}`)).toBe(2);
+    await turn(9000);
+    expect(lease.isHeld).toBe(true);
   });
 
   test("taken by another: lost at the next renewal", async () => {
