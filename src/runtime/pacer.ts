@@ -15,6 +15,8 @@ interface PacerOptions {
   readonly maxIntervalMs: number;
   /** After a pause, work may exceed its share by this much waiting time. */
   readonly burstMs?: number;
+  /** Moves the start of work from the time `at` of the monotonic clock to a later one, for example to when others need its result. */
+  readonly align?: (at: number) => number;
 }
 
 /** Calls `act` after triggers, the later the more processor time the work has used. */
@@ -24,17 +26,22 @@ export class Pacer {
   #startedAt = Number.NEGATIVE_INFINITY;
   /** When the work so far will have used no more than its share of the time; on the monotonic clock. */
   #budgetFreeAt = 0;
+  /** When the scheduled call is due. */
+  #dueAt = 0;
 
   constructor(options: PacerOptions) {
     this.#options = options;
     this.#timers = new Timers(options.clock);
   }
 
-  /** Schedules a call of `act`, unless one is scheduled. */
+  /** Schedules a call of `act`, unless one is scheduled that is not later. */
   trigger(): void {
-    const { clock, act, burstMs = 0 } = this.#options;
-    const actAt = Math.max(this.#startedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - burstMs);
-    this.#timers.setUnlessRunning("next", Math.max(0, actAt - clock.monotonic()), act);
+    const { clock, act, burstMs = 0, align = (at) => at } = this.#options;
+    const now = clock.monotonic();
+    const dueAt = align(Math.max(now, this.#startedAt + MIN_INTERVAL_MS, this.#budgetFreeAt - burstMs));
+    if (this.#timers.has("next") && this.#dueAt <= dueAt) return;
+    this.#dueAt = dueAt;
+    this.#timers.set("next", dueAt - now, act);
   }
 
   /** Schedules a call of `act` in `ms` milliseconds, and calls it no earlier. */

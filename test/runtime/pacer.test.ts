@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 
 /** A pacer whose work triggers itself until `lastMs`. */
-function makePacer(lastMs: number, burstMs?: number): Pacer {
+function makePacer(lastMs: number, burstMs?: number, align = (at: number) => at): Pacer {
   // The time passes within the work, without timers.
   let elapsed = 0;
   const workClock = {
@@ -35,6 +35,7 @@ function makePacer(lastMs: number, burstMs?: number): Pacer {
       if (clock.now() < lastMs) pacer.trigger();
     },
     maxIntervalMs: 2000,
+    align,
     ...(burstMs === undefined ? {} : { burstMs }),
   });
   return pacer;
@@ -101,4 +102,18 @@ test("a scheduled call can be cancelled", async () => {
   pacer.cancel();
   await clock.advance(1000);
   expect(starts).toEqual([]);
+});
+
+test("an aligned call is due earlier when another trigger is", async () => {
+  let interval = 1000;
+  const pacer = makePacer(0, 0, (at) => Math.ceil(at / interval) * interval);
+  await clock.advance(10);
+  pacer.trigger();
+  await clock.advance(100);
+  interval = 200;
+  pacer.trigger();
+  interval = 1000;
+  pacer.trigger();
+  await clock.advance(10_000);
+  expect(starts).toEqual([200]);
 });

@@ -153,9 +153,12 @@ const BURST_OPEN_MS = 150;
  * helm's lists too; so writes that nobody waits for are sent together.
  */
 export function nextWriteTime(now: number): number {
-  return now % BURST_INTERVAL_MS < BURST_OPEN_MS
-    ? now
-    : Math.ceil(now / BURST_INTERVAL_MS) * BURST_INTERVAL_MS;
+  return now % BURST_INTERVAL_MS < BURST_OPEN_MS ? now : nextBurst(now);
+}
+
+/** The begin of the next second in which writes are sent together; `at` itself if it is one. */
+export function nextBurst(at: number): number {
+  return Math.ceil(at / BURST_INTERVAL_MS) * BURST_INTERVAL_MS;
 }
 
 /** Acts on the first trigger at once, and once on all that follow within `ms` (throttle with trailing edge). */

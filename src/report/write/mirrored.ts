@@ -15,8 +15,8 @@ import { withGeneration, type StoredAddonObject } from "./stored-object.ts";
 
 /** Least time between two writes of one object. */
 export const MIN_WRITE_INTERVAL_MS = 1000;
-/** Least time between two writes of one object if only texts change. */
-const MIN_TEXT_INTERVAL_MS = 30_000;
+/** Least time between two writes of one object if only texts change: of many modules together, at most five are written in a second. */
+const MIN_TEXT_INTERVAL_MS = { min: 30_000, perModule: 200 };
 /** A text that stays the same for this long is written earlier: with many modules later, so that a converge writes few of them in a second. */
 const STABLE_TEXT_MS = { min: 3000, perModule: 50 };
 /** How long modules without an object wait for the first discovery. After it they get an object without its decision. */
@@ -53,6 +53,8 @@ export class MirroredObject {
   lastWriteAt = -Infinity;
   /** From this time of the monotonic clock on, the wanted texts count as stable. */
   textIsStableAt = -Infinity;
+  /** Least time between two writes if only texts change. */
+  textIntervalMs = 0;
   /** Do not write before this time of the monotonic clock: after failures and deletions. */
   notBefore = -Infinity;
   failures = 0;
@@ -142,10 +144,10 @@ export function findAnnotationsToRemove(
 /** When the next step of the object may be written (monotonic ms). Pauses between writes apply only to its status. */
 export function getWriteTime(mirrored: MirroredObject, step: NextStep): number {
   if (step !== "status") return mirrored.notBefore;
-  const { notBefore, lastWriteAt, textIsStableAt } = mirrored;
+  const { notBefore, lastWriteAt, textIsStableAt, textIntervalMs } = mirrored;
   const earliest = Math.max(notBefore, lastWriteAt + MIN_WRITE_INTERVAL_MS);
   if (!hasTextChangesOnly(mirrored)) return earliest;
-  return Math.max(earliest, Math.min(lastWriteAt + MIN_TEXT_INTERVAL_MS, textIsStableAt));
+  return Math.max(earliest, Math.min(lastWriteAt + textIntervalMs, textIsStableAt));
 }
 
 /** Whether the object needs a write only because texts of its status differ, so that the write may wait. */
@@ -248,8 +250,10 @@ export class MirroredObjects {
     if (mirrored.wantedStatus === status && mirrored.endedConfirmations === ended) return false;
     const wantedSpec = isDiscovered === false ? this.#getSpecBeforeDiscovery(mirrored, spec) : spec;
     if (wantedSpec === undefined) return false;
-    const stableMs = Math.max(STABLE_TEXT_MS.min, STABLE_TEXT_MS.perModule * this.modules.size);
-    mirrored.textIsStableAt = this.#clock.monotonic() + stableMs;
+    const scale = ({ min, perModule }: typeof STABLE_TEXT_MS): number =>
+      Math.max(min, perModule * this.modules.size);
+    mirrored.textIsStableAt = this.#clock.monotonic() + scale(STABLE_TEXT_MS);
+    mirrored.textIntervalMs = scale(MIN_TEXT_INTERVAL_MS);
     mirrored.wantedSpec = wantedSpec;
     mirrored.wantedStatus = status;
     mirrored.endedConfirmations = ended;

@@ -4,7 +4,7 @@
  * ModuleSources, which the controller of the sources computes.
  */
 
-import { Timers, oneLine } from "../../base/index.ts";
+import { Timers, nextBurst, oneLine } from "../../base/index.ts";
 import type { WatchHub } from "../../kube/index.ts";
 import { asString } from "../../base/model/index.ts";
 import { Loop, Pacer } from "../../runtime/index.ts";
@@ -63,6 +63,8 @@ export class StatusMirror {
       clock,
       act: () => this.#projectAndWrite(),
       maxIntervalMs: MAX_PROJECTION_INTERVAL_MS,
+      // During a converge, statuses are written together once a second: a projection before that would be in vain.
+      align: (at) => (this.#isConverging ? nextBurst(at) : at),
     });
     const api = { client, namespace, operatorName, helmRelease, signal: this.#abort.signal };
     this.#projector = new Projector(options.statusValues, options.secrets, options.actors);
@@ -77,7 +79,7 @@ export class StatusMirror {
       mirrored: this.#mirrored,
       ownObjects: this.#objects,
       backoff: this.#backoff,
-      isConverging: () => this.#snapshot !== undefined && this.#snapshot.view.converge.phase !== "idle",
+      isConverging: () => this.#isConverging,
       onAnswer: (mirrored) => this.#recordAnswer(mirrored),
       onWriteEnded: (mirrored) => this.#recordWatchedObject(mirrored),
     });
@@ -191,6 +193,10 @@ export class StatusMirror {
 
   get #isClosed(): boolean {
     return this.#abort.signal.aborted;
+  }
+
+  get #isConverging(): boolean {
+    return this.#snapshot !== undefined && this.#snapshot.view.converge.phase !== "idle";
   }
 
   /** Records the cached object after an answer of the server. The cache may have a newer one, from a watch event. */
@@ -315,7 +321,7 @@ export class StatusMirror {
     if (expiresAt === Infinity) return;
     // A young run is not displayed yet. The status must display it later even if nothing else changes.
     const waitMs = Math.max(1, expiresAt - this.#options.clock.now());
-    this.#timers.set("announce-run", waitMs, () => this.#projectAndWrite());
+    this.#timers.set("announce-run", waitMs, () => this.#pacer.trigger());
   }
 
   /** As `project`. Logs an error and returns undefined: an error of the status must not stop the work of the operator. */

@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 
 import { displayDigest, silentLogger } from "../../../src/base/index.ts";
 import { ApiError, type WatchConsumer, type WatchedObject, type WatchSpec } from "../../../src/kube/index.ts";
@@ -723,5 +723,41 @@ describe("StatusMirror", () => {
     await clock.advance(40_000);
     expect(api.module("m099")?.status?.state).toBe("Ready");
     expect(api.writes.length).toBeLessThanOrEqual(450);
+  });
+
+  it("computes statuses once a second during a converge, and at once at its end", async () => {
+    const { clock, mirror } = world();
+    const project = vi.spyOn(mirror, "project");
+    const converging = { ...viewOf([]).converge, phase: "modules" } as const;
+    const modules = [moduleView("a"), moduleView("b")];
+    mirror.update({ view: viewOf(modules, { converge: converging }), queues: [] });
+    await clock.advance(950);
+    project.mockClear();
+    for (let change = 0; change < 50; change++) {
+      mirror.update({ view: viewOf(modules, { converge: converging }), queues: [] });
+      await clock.advance(100);
+    }
+    expect(project).toHaveBeenCalledTimes(5);
+    mirror.update({ view: viewOf(modules, { converge: converging }), queues: [] });
+    await clock.advance(10);
+    mirror.update({ view: viewOf(modules), queues: [] });
+    await clock.advance(10);
+    expect(project).toHaveBeenCalledTimes(6);
+  });
+
+  it("writes changes of words of many modules five times a second at most", async () => {
+    const { api, clock, mirror } = world();
+    const names = Array.from({ length: 300 }, (_, i) => `m${i}`);
+    const view = viewOf(names.map((name) => moduleView(name, { handled: {} })));
+    const showHead = async (head: string): Promise<void> => {
+      mirror.update({ view, queues: queueOf(head, ...names) });
+      await clock.advance(2000);
+    };
+    for (let i = 0; i < 15; i++) await showHead(`first-${i}`);
+    const before = patches(api, "m").length;
+    for (let i = 0; i < 60; i++) await showHead(`next-${i}`);
+    const written = patches(api, "m").length - before;
+    expect(written).toBeGreaterThan(0);
+    expect(written).toBeLessThanOrEqual(5 * 120);
   });
 });
