@@ -143,7 +143,7 @@ async function start(bench) {
   const configMap = `/api/v1/namespaces/${namespace}/configmaps/addon-operator`;
   const key = nameOf(MODULES).replace("-m", "M");
   const patch = (text) => bench.api.send("PATCH", configMap, { data: { [key]: `text: ${text}\n` } });
-  const edits = (limits) => timesOfEdits(bench, { operator, namespace, ...limits }, patch);
+  const edits = (limits) => timesOfEdits(bench, { operator, namespace, restMs: 0, ...limits }, patch);
   return {
     operator,
     namespace,
