@@ -209,11 +209,12 @@ describe("StatusMirror", () => {
   describe("says that all is well after the modules do", () => {
     const names = Array.from({ length: 30 }, (_, index) => `m${index}`);
     const ready = names.map((name) => moduleView(name));
+    const waiting = { phase: "new", handled: {}, lastRun: undefined } as const;
     /** A world in which all modules run; `early` lists modules that were not Ready when the AddonOperator was. */
     async function running() {
       const it = world();
       const { api, clock, show } = it;
-      await show(...names.map((name) => moduleView(name, { phase: "new", handled: {} })));
+      await show(...names.map((name) => moduleView(name, waiting)));
       await clock.advance(5000);
       const early: string[] = [];
       const { onChange } = api;
@@ -228,7 +229,9 @@ describe("StatusMirror", () => {
 
     it("in the same turn, and within the pause between two writes of a module", async () => {
       const { api, clock, show, early } = await running();
-      await show(...ready.slice(0, 15), ...names.slice(15).map((name) => moduleView(name, { phase: "new" })));
+      // The statuses of these were written just now, and that of the AddonOperator was not.
+      const changed = names.slice(0, 15).map((name) => moduleView(name, { ...waiting, lastRun: finished() }));
+      await show(...changed, ...names.slice(15).map((name) => moduleView(name, waiting)));
       await show(...ready);
       await clock.advance(2000);
       expect([operatorState(api), early]).toEqual(["Ready", []]);
