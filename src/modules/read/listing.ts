@@ -23,8 +23,10 @@ export interface Listing {
   readonly chart: ReadonlyMap<string, FoundFile>;
   /** Problems of entries that are of another kind than their name says, such as a directory `values.yaml`. Otherwise they would count as missing. */
   readonly misfits: readonly Problem[];
-  /** Links to nothing among the files of `crds/`. */
-  readonly danglingCrds: readonly string[];
+  /** Problems of entries of `crds/` that are no plain files, such as links to nothing. */
+  readonly crdMisfits: readonly Problem[];
+  /** Problems of entries of `hooks/` that are no plain files. */
+  readonly hookMisfits: readonly Problem[];
   /** The parsed `addon.yaml`. Every listing reads it, because it names further files to list. */
   readonly addonFile: AddonFile;
   /** Of all listed files, and of the problems of others. */
@@ -55,13 +57,16 @@ export function listModule(dir: string): Listing {
   for (const { rel, path, stats } of ownCrds)
     if (stats.isFile()) files.set(`crds/${rel}`, toFoundFile(path, stats));
   if (entries.includes("templates")) addTemplates(files, dir);
-  const hooks = entries.includes("hooks") ? findHookFiles(join(dir, "hooks")) : new Map<string, FoundFile>();
+  const hookEntries = entries.includes("hooks") ? listHookEntries(join(dir, "hooks")) : [];
+  const hooks = toHookMap(hookEntries);
   const addonFile = readAddonFile(dir);
   const chart = listChartInputs(dir, addonFile.chart);
   const misfits = findMisfits(dir, MODULE_KINDS);
-  const danglingCrds = ownCrds.flatMap(({ path, stats }) => (stats.isSymbolicLink() ? [path] : []));
-  const fingerprint = new Fingerprint([...files, ...hooks, ...chart], misfits.map(describeProblem));
-  return { dir, files, hooks, chart, misfits, danglingCrds, addonFile, fingerprint };
+  const crdMisfits = findNonFiles(ownCrds);
+  const hookMisfits = findNonFiles(hookEntries);
+  const texts = [...misfits, ...crdMisfits, ...hookMisfits].map(describeProblem);
+  const fingerprint = new Fingerprint([...files, ...hooks, ...chart], texts);
+  return { dir, files, hooks, chart, misfits, crdMisfits, hookMisfits, addonFile, fingerprint };
 }
 
 /** Names below a directory that must be plain files, or directories, if they exist. */
@@ -85,8 +90,21 @@ function findMisfit(file: string, shouldBeFile: boolean): Problem[] {
   const isRight = shouldBeFile ? stats?.isFile() : stats?.isDirectory();
   if (isRight === true) return [];
   const what = shouldBeFile ? "plain file" : "directory";
-  const message = stats === undefined ? "is a link to nothing" : `is no ${what}, but ${describeKind(stats)}`;
+  const message = stats === undefined ? LINK_TO_NOTHING : `is no ${what}, but ${describeKind(stats)}`;
   return [{ file, message, remedy: `remove it, or replace it by a ${what}` }];
+}
+
+const LINK_TO_NOTHING = "is a link to nothing";
+
+/** The problems of entries that are neither plain files nor directories. */
+function findNonFiles(entries: readonly WalkEntry[]): Problem[] {
+  return entries
+    .filter(({ stats }) => !stats.isFile())
+    .map(({ path, stats }) =>
+      stats.isSymbolicLink()
+        ? { file: path, message: LINK_TO_NOTHING, remedy: "remove or fix it" }
+        : { file: path, message: `is no plain file, but ${describeKind(stats)}`, remedy: "remove it" },
+    );
 }
 
 function isLink(path: string): boolean {
@@ -149,13 +167,25 @@ const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
  * are skipped by their names. Throws ProblemError if there are too many.
  */
 export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
-  if (stat(root)?.isDirectory() !== true) return new Map();
+  return toHookMap(listHookEntries(root));
+}
+
+/** As `findHookFiles`, with links to nothing, and entries of other kinds. */
+function listHookEntries(root: string): WalkEntry[] {
+  if (stat(root)?.isDirectory() !== true) return [];
   const isLeftOut = (rel: string, isDirectory: boolean): boolean =>
     basename(rel).startsWith(".") || (isDirectory && SKIPPED_DIRS.has(basename(rel)));
   // Several links may lead to one directory: its hooks are listed once.
   const rules = { limits: new SizeLimits(root), isLeftOut, entersOnce: true };
-  const files = [...walk(root, rules)]
-    .filter(({ rel, stats }) => stats.isFile() && !SKIPPED_EXTENSIONS.has(extname(rel)))
+  return [...walk(root, rules)].filter(
+    ({ rel, stats }) => !stats.isDirectory() && !SKIPPED_EXTENSIONS.has(extname(rel)),
+  );
+}
+
+/** The plain files among the entries of a hooks directory, by path. */
+function toHookMap(entries: readonly WalkEntry[]): ReadonlyMap<string, FoundFile> {
+  const files = entries
+    .filter(({ stats }) => stats.isFile())
     .map(({ rel, path, stats }) => [rel, toFoundFile(path, stats)] as const);
   return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -52,7 +52,8 @@ export async function readModule(
   const settings = { ...listing.addonFile, name, namespace, chart: chart.chart };
   const refusal = reading.options.findRefusal?.(settings, addonPath);
   if (refusal !== undefined) problems.push(refusal);
-  problems.push(...findDanglingCrdLinks(listing, isCrd));
+  // Otherwise their CRDs would be missing without an error.
+  problems.push(...listing.crdMisfits.filter(({ file }) => isCrd(file)));
   const chartVersion = readOrReport(undefined, () => readChartVersion(chart));
   const otherProblems = problems.slice(1).map(describeProblem);
   return {
@@ -148,7 +149,8 @@ export function unreadableModule(reading: Reading, candidate: ModuleCandidate): 
     dir,
     ...NO_FILES,
     misfits: [],
-    danglingCrds: [],
+    crdMisfits: [],
+    hookMisfits: [],
     addonFile,
     fingerprint: new Fingerprint([]),
   });
@@ -222,12 +224,6 @@ function buildCrdFilter(filters: string): (path: string) => boolean {
   return (path) => !prefixes.some((prefix) => basename(path).startsWith(prefix));
 }
 
-/** Problems of links to nothing in `crds/`: otherwise their CRDs would be missing without an error. `isCrd`: whether the operator applies a file. */
-function findDanglingCrdLinks({ danglingCrds }: Listing, isCrd: (path: string) => boolean): Problem[] {
-  const problem = { message: "is a link to nothing", remedy: "remove or fix it" };
-  return danglingCrds.filter(isCrd).map((file) => ({ file, ...problem }));
-}
-
 /** Warnings for chart files in the module's directory that are unused because `addon.yaml` names another chart. */
 function unusedChartWarnings({ files, addonFile }: Listing): string[] {
   if (addonFile.chart === undefined) return [];
@@ -262,12 +258,12 @@ function readChartVersion({ chart, chartDir }: LocatedChart): string | undefined
   return readChartWord(readChartYaml(chartDir), "version");
 }
 
-/** Warnings for hooks and an `enabled` script that never run because they lack the executable bit. */
+/** Warnings for hooks and an `enabled` script that never run, because they lack the executable bit, or are no files. */
 function notExecutableWarnings(listing: Listing): string[] {
   const scripts = findNonExecutableScripts(listing.hooks);
   const enabledScript = listing.files.get("enabled");
   if (enabledScript?.executable === false) scripts.push(enabledScript);
-  return scripts.map(notExecutableWarning);
+  return [...scripts.map(notExecutableWarning), ...listing.hookMisfits.map(describeProblem)];
 }
 
 /** The warning for a script that is not executable. */

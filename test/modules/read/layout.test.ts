@@ -82,6 +82,24 @@ describe("which files of a module count", () => {
     }
   });
 
+  it("reports entries of crds/ and hooks/ that are no files, in a module without a chart", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    await on.link("m/x/crds/a.yaml", "/dev/null");
+    await on.link("m/x/hooks/a.sh", "nowhere");
+    await on.link("m/x/hooks/b.sh", "/dev/null");
+    await on.link("m/x/hooks/b.txt", "/dev/null");
+    const [module] = (await on.read()).modules;
+    expect(module?.problem).toMatchObject({
+      file: on.at("m/x/crds/a.yaml"),
+      message: "is no plain file, but a device",
+    });
+    expect(module?.notExecutableWarnings).toEqual([
+      `${on.at("m/x/hooks/a.sh")}: is a link to nothing (remove or fix it)`,
+      `${on.at("m/x/hooks/b.sh")}: is no plain file, but a device (remove it)`,
+    ]);
+  });
+
   it("reports a CRD that is a link to nothing, until it leads somewhere", async () => {
     const on = await directories();
     await on.put("m/x/crds/a.yaml");
