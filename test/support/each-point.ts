@@ -121,9 +121,13 @@ interface Stage extends Cast {
   readonly pageState: PageState;
 }
 
+/** A machine that stands still for seconds ends no term. A successor sees that the process of the holder has ended. */
+const LONG_LEASE = { ADDON_OPERATOR_LEASE_DURATION: "10m", ADDON_OPERATOR_LEASE_RENEW_DEADLINE: "9m" };
+
 /** Everything before the story: for all but those of a first start, a first converge. */
 export async function openStage(story: Story): Promise<Stage> {
   const pageState = await (story.isBare === true ? openScene("each") : prepare("each"));
+  Object.assign(pageState.env, LONG_LEASE);
   await story.furnish?.(pageState);
   return { story, pageState, ...(await (story.cast ?? castOne(story))(pageState)) };
 }
