@@ -295,7 +295,7 @@ export async function applyOwnCrds(tools: OwnCrdTools): Promise<void> {
 /** Applies an own CRD and waits until it is served. Sends the file as it is, because reading it as YAML delays each start. */
 async function applyOwnCrd(name: string, tools: CrdTools): Promise<void> {
   const file = findOwnCrdFile(`${name.split(".", 1)[0]}.yaml`);
-  const crd = await serverSideApply<JsonObject>(tools.client, crdTarget(name), {
+  const crd = await serverSideApply(tools.client, crdTarget(name), {
     body: await readFile(file, "utf8"),
     force: true,
     signal: tools.signal,
