@@ -23,6 +23,7 @@ const measuring = [
 const long = [
   "test/integration/budgets.test.ts",
   "test/integration/readme.test.ts",
+  "test/integration/scenarios/each-write.test.ts",
   "test/integration/scenarios/kill-points.test.ts",
   "test/integration/scenarios/server.test.ts",
   "test/integration/scripts/control-plane.test.ts",
