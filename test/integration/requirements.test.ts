@@ -203,7 +203,7 @@ test(
     await apply({ ...widget, spec: { size: 2 } });
     await eventually(async () => (await of(namespace, "front")).status?.state === "Ready", "it runs");
     expect((await of(namespace, "front")).status?.requiresMet).toBe("2/2");
-    await kubectl(["delete", "widget", "w", "-n", namespace]);
+    await kubectl(["delete", `widgets.${group}`, "w", "-n", namespace]);
     await eventually(
       async () =>
         (await condition(namespace, "front", "DependencyLost")) ===
