@@ -144,6 +144,8 @@ const GRACE_MS = 3000;
 const NO_OUTPUT_MS = 100;
 /** The output of background processes is read for at most this long. */
 const MAX_DRAIN_MS = 1000;
+/** The largest pipe of Linux: no more of the leader's output is unread at its end. */
+const MAX_PIPE_BYTES = 1024 * 1024;
 
 /** Runs one child, as `Children.run` describes. Never rejects: a failure is a result. */
 async function runChild(
@@ -263,25 +265,38 @@ async function closeStreams(streams: readonly Readable[], clock: Clock): Promise
   for (const stream of streams) stream.destroy();
 }
 
-/** Resolves when the stream has ended, when it was quiet for `NO_OUTPUT_MS`, or at `deadline` (monotonic clock). */
+/**
+ * Resolves when the stream has ended, when it was quiet for `NO_OUTPUT_MS`, or after `deadline` (monotonic clock) as soon as nothing waits to be
+ * read: what the leader wrote is complete, however busy the operator is.
+ */
 function waitUntilQuiet(stream: Readable, deadline: number, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     if (stream.readableEnded || stream.destroyed) return resolve();
     const timers = new Timers<"quiet">(clock);
+    let readBytes = 0;
     const stopWaiting = (): void => {
       timers.close();
-      stream.off("data", restartTimer).off("end", stopWaiting).off("close", stopWaiting);
+      stream.off("data", onData).off("end", stopWaiting).off("close", stopWaiting);
       resolve();
     };
-    const restartTimer = (): void => {
+    const onData = (chunk: Buffer): void => {
+      readBytes += chunk.length;
       const remainingMs = deadline - clock.monotonic();
-      // A paused stream is not quiet: `YieldingLineSplitter` is still handling its last chunk.
-      timers.set("quiet", Math.min(NO_OUTPUT_MS, remainingMs), () =>
-        stream.isPaused() && clock.monotonic() < deadline ? restartTimer() : stopWaiting(),
-      );
+      if (remainingMs <= 0 && readBytes > MAX_PIPE_BYTES) stopWaiting();
+      else waitForOutput(Math.min(NO_OUTPUT_MS, Math.max(0, remainingMs)));
     };
-    stream.on("data", restartTimer).once("end", stopWaiting).once("close", stopWaiting);
-    restartTimer();
+    const waitForOutput = (ms: number): void => timers.set("quiet", ms, stopIfQuiet);
+    const stopIfQuiet = (): void => {
+      // A paused stream is not quiet: `YieldingLineSplitter` is still handling its last chunk.
+      if (stream.isPaused()) return waitForOutput(NO_OUTPUT_MS);
+      // After a turn that took long, timers run before what has arrived meanwhile is read.
+      const before = readBytes;
+      setImmediate(() => {
+        if (readBytes === before) stopWaiting();
+      });
+    };
+    stream.on("data", onData).once("end", stopWaiting).once("close", stopWaiting);
+    waitForOutput(NO_OUTPUT_MS);
   });
 }
 

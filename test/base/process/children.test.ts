@@ -153,6 +153,19 @@ test("lines that take long to handle leave the event loop its turns", async () =
   expect(Math.max(...perTurn)).toBeLessThan(500);
 });
 
+test("the output of a process is complete although its first lines take longer than the output of others is awaited", async () => {
+  let lines = 0;
+  const onLine = (): void => {
+    lines += 1;
+    // Together the lines of the first read.
+    const until = performance.now() + (lines <= 64 ? 18 : 0);
+    while (performance.now() < until);
+  };
+  const args = ["-f", "%01000.0f", "1", "120"];
+  const { stdout } = await children.run({ file: "/usr/bin/seq", args, cwd: "/", env, onLine });
+  expect([lines, stdout.trimEnd().split("\n").length]).toEqual([120, 120]);
+});
+
 test("bytes that are no text are read as such", async () => {
   let lines = 0;
   const result = await runFixture("garbage.sh", { onLine: () => lines++ });
