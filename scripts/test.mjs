@@ -1,5 +1,5 @@
-// `npm test`: all checks, the unit tests, and the integration tests that protect users from each change. `npm run test:nightly`: the
-// documentation site, the integration tests that `npm test` leaves out, and those with Helm 3. The last line is `N passed, N failed`; the exit code is
+// `npm test`: all checks, and the unit and integration tests that protect users from each change. `npm run test:nightly`: the
+// documentation site, the tests that `npm test` leaves out, and those with Helm 3. The last line is `N passed, N failed`; the exit code is
 // 1 when something failed.
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -25,21 +25,29 @@ async function tests(title, args, { helm, beside } = {}) {
   totals.failed += failed;
 }
 
-/** The files of integration tests, with the comments at their beginning. These say when a file runs. */
-function integrationFiles() {
-  const dir = join("test", "integration");
-  const names = readdirSync(join(root, dir), { recursive: true }).filter((name) => name.endsWith(".test.ts"));
+/** The files of tests below `test` with the comments at their beginning, which say when a file runs. */
+function testFiles() {
+  const names = readdirSync(join(root, "test"), { recursive: true }).filter((name) =>
+    name.endsWith(".test.ts"),
+  );
   return names.map((name) => {
-    const file = join(dir, name);
+    const file = join("test", name);
     const [head] = /^(?:\/\/.*\n)*/.exec(readFileSync(join(root, file), "utf8"));
-    // Its subject differs with the version of Helm. `test:compat` runs all files with both.
     return {
       file,
+      isIntegration: name.startsWith(join("integration", "/")),
       isNightly: /^\/\/ Runs at night: /m.test(head),
+      // Its subject differs with the version of Helm. `test:compat` runs all files with both.
       needsHelm3: /^\/\/ Run with helm 3 /m.test(head),
     };
   });
 }
+
+const files = testFiles();
+const [integrationFiles, unitFiles] = [true, false].map((is) =>
+  files.filter(({ isIntegration }) => isIntegration === is),
+);
+const atNight = ({ isNightly }) => isNightly;
 
 const script = (title, name, how) => check(title, ["npm", "run", "--silent", name], how);
 
@@ -48,8 +56,7 @@ const build = () => check("build", [modernNode(), join("scripts", "build.mjs")])
 async function testChange() {
   await script("format", "check:format");
   const built = await build();
-  const files = integrationFiles();
-  const chosen = files.filter(({ isNightly }) => !isNightly);
+  const chosen = integrationFiles.filter((file) => !atNight(file));
   // Integration tests often wait, which leaves a third of two processors to those beside them.
   const integration = async () => {
     if (built) await integrationTests("helm", chosen);
@@ -57,9 +64,9 @@ async function testChange() {
     await unitTests();
   };
   await Promise.all([checks(), unitTests(), integration()]);
-  const left = files.length - chosen.length;
+  const [left, unitsLeft] = [integrationFiles, unitFiles].map((those) => those.filter(atNight).length);
   process.stdout.write(
-    `\n${left} of ${files.length} files of integration tests, Helm 3, and the documentation site are left to \`npm run test:nightly\`.\n`,
+    `\n${left} of ${integrationFiles.length} files of integration tests, ${unitsLeft} of ${unitFiles.length} of unit tests, Helm 3, and the documentation site are left to \`npm run test:nightly\`.\n`,
   );
 }
 
@@ -73,11 +80,13 @@ async function checks() {
 /** The parts of the unit tests that no run has taken. */
 const parts = ["1/4", "2/4", "3/4", "4/4"];
 
+const UNIT_PROJECTS = ["unit", "measuring", "browser"].flatMap((name) => ["--project", name]);
+
 async function unitTests() {
-  const projects = ["unit", "measuring", "browser"].flatMap((name) => ["--project", name]);
+  const chosen = unitFiles.filter((file) => !atNight(file)).map(({ file }) => file);
   for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
-    const title = `unit tests, those that measure, and the page in a browser, part ${part}`;
-    await tests(title, [...projects, "--maxWorkers=1", `--shard=${part}`], { beside: true });
+    const args = [...UNIT_PROJECTS, ...chosen, "--maxWorkers=1", `--shard=${part}`];
+    await tests(`unit tests, and those that measure, part ${part}`, args, { beside: true });
   }
 }
 
@@ -85,14 +94,12 @@ async function testNight() {
   // The linter has checked its links.
   await script("documentation site", "docs:build");
   if (!(await build())) return;
-  const files = integrationFiles();
-  await integrationTests(
-    "helm",
-    files.filter(({ isNightly }) => isNightly),
-  );
+  const units = unitFiles.filter(atNight).map(({ file }) => file);
+  await tests("unit tests, and the page in a browser", [...UNIT_PROJECTS, ...units]);
+  await integrationTests("helm", integrationFiles.filter(atNight));
   await integrationTests(
     "helm3",
-    files.filter(({ needsHelm3 }) => needsHelm3),
+    integrationFiles.filter(({ needsHelm3 }) => needsHelm3),
   );
 }
 

@@ -1,3 +1,4 @@
+// Runs at night: few changes add a pattern, and each is tried with long texts.
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Script, createContext } from "node:vm";

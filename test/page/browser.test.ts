@@ -1,3 +1,4 @@
+// Runs at night: few changes touch the page, and a browser takes long.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,3 +1,4 @@
+// Runs at night: few changes touch the setup.
 import { execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import {

@@ -1,3 +1,4 @@
+// Runs at night: few changes touch how a chart is fetched for a new module.
 import { execFile } from "node:child_process";
 import {
   existsSync,

@@ -1,3 +1,4 @@
+// Runs at night: few changes touch the command upgrade-chart.
 import { execFile, execFileSync } from "node:child_process";
 import {
   appendFileSync,
