@@ -1,16 +1,13 @@
 // Run with helm 3 as well.
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { renameSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
 import { Releases } from "../../src/helm/index.ts";
 import type { ReleasesOptions } from "../../src/helm/index.ts";
-import { connect, WatchHub } from "../../src/kube/index.ts";
-import type { KubeClient } from "../../src/kube/index.ts";
-import { silentLogger, systemClock } from "../../src/base/index.ts";
-import { cluster, deleteNamespace, eventually, freshNamespace, makeNamespace } from "../support/cluster.ts";
+import { cluster, deleteNamespace, eventually, freshNamespace } from "../support/cluster.ts";
+import { closeClusterLab, openClusterLab, type ClusterLab } from "../support/releases-lab.ts";
 import { releasesOptions } from "../support/releases-options.ts";
 import { hookLab } from "../support/hook-files.ts";
 import { keepLog } from "../support/logged.ts";
@@ -20,20 +17,13 @@ import { HELMS, isUnderTest } from "../support/helms.ts";
 
 // docs/guides/running.md, "Objects that stay after a removal": an object goes with the release that its marks name, and with no other.
 
-interface Lab {
-  readonly namespace: string;
-  readonly root: string;
-  readonly client: KubeClient;
-  readonly hub: WatchHub;
-}
-
 const { kubectl } = cluster();
 
 const map = (name: string): string => `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}}\n`;
 
 describe.each(HELMS)("objects of releases, with %s", (which) => {
   const once = isUnderTest(which);
-  let lab: Lab;
+  let lab: ClusterLab;
   let releases: Releases;
   let logged: LoggedLine[];
 
@@ -44,21 +34,14 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
 
   beforeEach(async () => {
     logged = [];
-    const namespace = await makeNamespace("owners");
-    const root = await mkdtemp(join(tmpdir(), "owners-test-"));
-    const logger = silentLogger;
-    const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger });
-    lab = { namespace, root, client, hub: new WatchHub({ client, clock: systemClock, logger }) };
+    lab = await openClusterLab("owners");
     releases = open();
     await releases.observed.waitUntilReady();
   });
 
   afterEach(async () => {
     releases.close();
-    lab.hub.close();
-    await lab.client.close();
-    await deleteNamespace(lab.namespace);
-    await rm(lab.root, { recursive: true, force: true });
+    await closeClusterLab(lab);
   });
 
   async function chart(name: string, ...objects: readonly string[]): Promise<void> {

@@ -16,12 +16,33 @@ import type { ChartKind, HelmOverrides } from "../../src/base/model/index.ts";
 import { cluster, deleteNamespace, makeNamespace } from "./cluster.ts";
 import { releasesOptions } from "./releases-options.ts";
 
-interface Lab {
+/** A namespace and a directory of a test, and its connection to the cluster. */
+export interface ClusterLab {
   readonly namespace: string;
   readonly root: string;
   readonly client: KubeClient;
   readonly hub: WatchHub;
+}
+
+interface Lab extends ClusterLab {
   readonly discovery: Discovery;
+}
+
+/** Makes a lab whose namespace and directory begin with `name`. */
+export async function openClusterLab(name: string): Promise<ClusterLab> {
+  const namespace = await makeNamespace(name);
+  const root = await mkdtemp(join(tmpdir(), `${name}-test-`));
+  const logger = silentLogger;
+  const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger });
+  return { namespace, root, client, hub: new WatchHub({ client, clock: systemClock, logger }) };
+}
+
+/** Closes the connection, and removes namespace and directory. */
+export async function closeClusterLab({ namespace, root, client, hub }: ClusterLab): Promise<void> {
+  hub.close();
+  await client.close();
+  await deleteNamespace(namespace);
+  await rm(root, { recursive: true, force: true });
 }
 
 /** What the current test has: a namespace, a directory, and the releases of an operator. */
@@ -39,21 +60,14 @@ const counting: Logger = {
 export function useLab(bin: string): void {
   beforeEach(async () => {
     helmUnderTest = bin;
-    const namespace = await makeNamespace("helm");
-    const root = await mkdtemp(join(tmpdir(), "helm-test-"));
-    const logger = silentLogger;
-    const client = connect({ kubeConfig: cluster().kubeconfig, userAgent: "test", logger });
-    const hub = new WatchHub({ client, clock: systemClock, logger });
-    lab = { namespace, root, client, hub, discovery: new Discovery(client) };
+    const opened = await openClusterLab("helm");
+    lab = { ...opened, discovery: new Discovery(opened.client) };
     await openReleases();
   });
 
   afterEach(async () => {
     releases.close();
-    lab.hub.close();
-    await lab.client.close();
-    await deleteNamespace(lab.namespace);
-    await rm(lab.root, { recursive: true, force: true });
+    await closeClusterLab(lab);
   });
 }
 

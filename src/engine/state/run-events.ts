@@ -115,8 +115,8 @@ function onRunStepReached(
 
 /**
  * Replaces the inputs of the run in progress with the current ones: hooks may have changed values since it started, and the run uses
- * the new values, so they cause no other run, and `cause` (of the next run) ends. The run names an edit among the changes. It keeps its request token: a request that arrived
- * meanwhile causes its own run.
+ * the new values, so they cause no other run, and `cause` (of the next run) ends. The run names an edit among the changes. It keeps its
+ * request token: a request that arrived meanwhile causes its own run.
  */
 export function refreshRunInputs(run: RunRecord, inputs: RunInputs): RunRecord {
   const { attempted, lastRun } = run;
