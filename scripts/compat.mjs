@@ -91,7 +91,7 @@ async function integration({ kubernetes, helm, jq, sh }, { files, servers }) {
 function record(result) {
   totals.passed += result.passed;
   totals.failed += result.failed;
-  for (const name of result.names) process.stdout.write(`FAILED: ${name}\n`);
+  for (const { name } of result.failures) process.stdout.write(`FAILED: ${name}\n`);
   return result;
 }
 

@@ -6,6 +6,7 @@ import { spawn } from "node:child_process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { setup } from "./setup.mjs";
 import { modernNode } from "./setup/tools.mjs";
+import { toolNames } from "./setup/versions.mjs";
 
 /** Scripts that need packages alone, or get their tools themselves: none that only checks and tests need. */
 const PACKAGES_ALONE = new Set(["build.mjs", "image-context.mjs", "e2e.mjs"]);
@@ -13,10 +14,11 @@ const PACKAGES_ALONE = new Set(["build.mjs", "image-context.mjs", "e2e.mjs"]);
 /** Scripts that need all packages, and no tools. */
 const NO_TOOLS = new Set(["docs.mjs", "check-text.mjs"]);
 
-/** Makes the checkout ready for the script. */
-function setupFor(script) {
+/** Makes the checkout ready for the script. `npm test` leaves the tests in a browser to the nightly run. */
+function setupFor(script, args) {
   if (PACKAGES_ALONE.has(script)) return setup([], process.env, { dev: false });
-  return NO_TOOLS.has(script) ? setup([]) : setup();
+  if (NO_TOOLS.has(script)) return setup([]);
+  return setup(toolNames, process.env, { browser: script !== "test.mjs" || args.includes("--nightly") });
 }
 
 /** Runs `script`, a path below `scripts/`, with our streams and ends as it ends. */
@@ -32,7 +34,7 @@ export function runScript(script, args) {
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const [script, ...args] = process.argv.slice(2);
   try {
-    await setupFor(script);
+    await setupFor(script, args);
     runScript(script, args);
   } catch (error) {
     console.error(error.message);

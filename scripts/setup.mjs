@@ -22,10 +22,10 @@ export { tools };
 
 /**
  * Brings the dependencies and the `wanted` tools into place; throws one readable error when it cannot. Without `dev`,
- * only what it takes to build and run the operator: half of the time.
+ * only what it takes to build and run the operator: half of the time. Without `browser`, no Chromium is installed.
  */
-export async function setup(wanted = toolNames, env = process.env, { dev = true } = {}) {
-  if (dev && wanted === toolNames) getBrowser(env);
+export async function setup(wanted = toolNames, env = process.env, { dev = true, browser = dev } = {}) {
+  if (browser && wanted === toolNames) getBrowser(env);
   const isCurrent = dependenciesCurrent(root, { dev }) && missingOf(wanted, env).length === 0;
   if (isCurrent && (await changed(cacheDir(env), cached(wanted, env))).length === 0) return;
   makeCache(env);

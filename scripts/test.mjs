@@ -5,24 +5,25 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { modernNode } from "./setup/tools.mjs";
 import { root } from "./setup/versions.mjs";
-import { run, testEnv, vitest } from "./test/vitest.mjs";
+import { failuresText, run, testEnv, vitest } from "./test/vitest.mjs";
 
-const totals = { passed: 0, failed: 0 };
+const totals = { passed: 0, failures: [] };
 const env = testEnv();
 
 async function check(title, command, how) {
   const ok = await run(title, command, { env, ...how });
-  totals[ok ? "passed" : "failed"] += 1;
+  if (ok) totals.passed += 1;
+  else totals.failures.push({ name: title, messages: ["see its output above"] });
   return ok;
 }
 
 async function tests(title, args, { helm, beside } = {}) {
-  const { passed, failed } = await vitest(title, args, {
+  const { passed, failures } = await vitest(title, args, {
     env: helm ? { ...env, HELM: helm, HELMS: helm } : env,
     beside,
   });
   totals.passed += passed;
-  totals.failed += failed;
+  totals.failures.push(...failures);
 }
 
 /** The files of tests below `test` with the comments at their beginning, which say when a file runs. */
@@ -110,5 +111,7 @@ function integrationTests(helm, files) {
 
 if (process.argv.includes("--nightly")) await testNight();
 else await testChange();
-process.exitCode = totals.failed > 0 ? 1 : 0;
-process.stdout.write(`${totals.passed} passed, ${totals.failed} failed\n`);
+const { passed, failures } = totals;
+process.exitCode = failures.length > 0 ? 1 : 0;
+if (failures.length > 0) process.stdout.write(`\n${failuresText(failures)}\n\n`);
+process.stdout.write(`${passed} passed, ${failures.length} failed\n`);

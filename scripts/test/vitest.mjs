@@ -1,10 +1,14 @@
 // Commands of the checkout, and runs of vitest whose tests are counted.
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, join, relative } from "node:path";
 import { execa } from "execa";
 import { tools, toolsEnv } from "../setup/tools.mjs";
 import { root } from "../setup/versions.mjs";
+
+/** What is repeated of the error of a failed test. */
+const LINES = 30;
+const COLUMNS = 300;
 
 /** What commands of the checkout run with: its own programs, the tools looked for once, and the program users run. */
 export function testEnv() {
@@ -31,8 +35,8 @@ export async function run(title, [file, ...args], { env, beside = false }) {
 }
 
 /**
- * One vitest run, by `before` if that is given; resolves to `{ passed, failed, names }`, counted from its report, with
- * the names of the tests that failed. A run that broke outside of a test counts as one failure.
+ * One vitest run, by `before` if that is given; resolves to `{ passed, failed, failures }`, counted from its report.
+ * `failures` are `{ name, messages }` of each test that failed. A run that broke outside of a test counts as one failure.
  */
 export async function vitest(title, args, { env, before = [], beside = false }) {
   // Whatever the tests leave in the temp directory goes with it. Some run programs as another user.
@@ -45,8 +49,10 @@ export async function vitest(title, args, { env, before = [], beside = false }) 
       env: { ...env, TMPDIR: dir },
       beside,
     });
-    const { passed, failed, names } = count(report);
-    return { passed, failed: ok || failed > 0 ? failed : 1, names };
+    const { passed, failures } = count(report);
+    if (!ok && failures.length === 0)
+      failures.push({ name: title, messages: ["it broke outside of a test"] });
+    return { passed, failed: failures.length, failures };
   } finally {
     rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
   }
@@ -54,16 +60,30 @@ export async function vitest(title, args, { env, before = [], beside = false }) 
 
 function count(report) {
   try {
-    const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, "utf8"));
-    const failedIn = ({ assertionResults }) => assertionResults.filter(({ status }) => status === "failed");
-    const broken = testResults.filter((file) => file.status === "failed" && failedIn(file).length === 0);
-    const names = testResults.flatMap((file) => failedIn(file).map(({ fullName }) => fullName));
-    return {
-      passed: numPassedTests,
-      failed: numFailedTests + broken.length,
-      names: [...names, ...broken.map(({ name }) => name)],
-    };
+    const { numPassedTests, testResults } = JSON.parse(readFileSync(report, "utf8"));
+    return { passed: numPassedTests, failures: testResults.flatMap(failuresOf) };
   } catch {
-    return { passed: 0, failed: 0, names: [] };
+    return { passed: 0, failures: [] };
   }
+}
+
+/** A file that failed without a failed test broke while it was loaded, or in a hook. */
+export function failuresOf({ name: file, status, message, assertionResults }) {
+  const path = relative(root, file);
+  const failed = assertionResults.filter((test) => test.status === "failed");
+  if (status === "failed" && failed.length === 0) return [{ name: path, messages: [message] }];
+  return failed.map(({ fullName, failureMessages }) => ({
+    name: `${path} > ${fullName}`,
+    messages: failureMessages,
+  }));
+}
+
+/** Failed tests as text, each with the first lines of its error: for the end of an output of which only the end is kept. */
+export function failuresText(failures) {
+  return failures
+    .map(({ name, messages }) => {
+      const lines = messages.join("\n").split("\n").slice(0, LINES);
+      return [`FAILED: ${name}`, ...lines.map((line) => `    ${line.slice(0, COLUMNS)}`)].join("\n");
+    })
+    .join("\n");
 }
