@@ -33,9 +33,11 @@ export function cluster(): Cluster {
 /** The same helpers for a control plane of one's own. */
 export function clusterOf({ kubeconfig, bin }: { kubeconfig: string; bin: Tools }): Cluster {
   const api = Api.of(kubeconfig);
-  const kubectl = async (args: readonly string[], input?: string) =>
-    (input === undefined ? await withoutKubectl(api, args) : undefined) ??
-    runKubectl({ bin, kubeconfig }, args, input);
+  const run = (args: readonly string[], input?: string) => runKubectl({ bin, kubeconfig }, args, input);
+  const kubectl = async (args: readonly string[], input?: string) => {
+    if (args[0] === "wait") return waitForState(run, args);
+    return (input === undefined ? await withoutKubectl(api, args) : undefined) ?? run(args, input);
+  };
   return {
     kubeconfig,
     bin,
@@ -48,6 +50,21 @@ export function clusterOf({ kubeconfig, bin }: { kubeconfig: string; bin: Tools 
       if (left.length > 0) await kubectl(["apply", "-f", "-"], JSON.stringify(list));
     },
   };
+}
+
+/**
+ * `kubectl wait` ends at once if an object does not exist. The operator creates its objects soon after its start, so this waits for
+ * their creation first, as a script of a user does (docs/reference/status.md, "What a script may rely on").
+ */
+async function waitForState(run: Cluster["kubectl"], args: readonly string[]): Promise<string> {
+  try {
+    return await run(args);
+  } catch (error) {
+    const waitsForState = args.some((arg) => /^--for=(condition|jsonpath)/.test(arg));
+    if (!waitsForState || !String(error).includes("(NotFound)")) throw error;
+  }
+  await run([...args.filter((arg) => !arg.startsWith("--for=")), "--for=create"]);
+  return run(args);
 }
 
 /** The helm under test: helm 4, or what the variable HELM names (`helm3`). */
