@@ -1,10 +1,10 @@
 // Commands of the checkout, and runs of vitest whose tests are counted.
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { delimiter, join, relative } from "node:path";
 import { execa } from "execa";
 import { tools, toolsEnv } from "../setup/tools.mjs";
 import { root } from "../setup/versions.mjs";
+import { makeTempDir, removeTempDir } from "./temp-dir.mjs";
 
 /** What is repeated of the error of a failed test. */
 const LINES = 30;
@@ -39,9 +39,8 @@ export async function run(title, [file, ...args], { env, beside = false }) {
  * `failures` are `{ name, messages }` of each test that failed. A run that broke outside of a test counts as one failure.
  */
 export async function vitest(title, args, { env, before = [], beside = false }) {
-  // Whatever the tests leave in the temp directory goes with it. Some run programs as another user.
-  const dir = mkdtempSync(join(tmpdir(), "tests-"));
-  chmodSync(dir, 0o1777);
+  // Whatever the tests leave in the temp directory goes with it.
+  const dir = makeTempDir();
   const report = join(dir, "report.json");
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
   try {
@@ -54,7 +53,7 @@ export async function vitest(title, args, { env, before = [], beside = false }) 
       failures.push({ name: title, messages: ["it broke outside of a test"] });
     return { passed, failed: failures.length, failures };
   } finally {
-    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+    removeTempDir(dir);
   }
 }
 
