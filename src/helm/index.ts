@@ -19,6 +19,7 @@ export { findWrongSubCharts, listEnabledCrdFiles } from "./chart/sub-charts.ts";
 export { renderOffline } from "./rendering.ts";
 export { ReleaseStore } from "./release/release-store.ts";
 export { locationsSecretName } from "./release/release-locations.ts";
+export { NoRollbackTargetError } from "./rollback/rollback.ts";
 export { UndecidedMoveError } from "./release/relocate.ts";
 export { Releases, type ReleasesOptions } from "./releases.ts";
 export { mayAdopt, determineReleaseOwner, type AdoptPolicy, type ReleaseOwner } from "./release/adoption.ts";

@@ -30,6 +30,7 @@ export {
   registerSecrets,
   createSourceRedactor,
   buildHelmInput,
+  digestUserValues,
   toChartValues,
   describeIncompleteValues,
   explainInvalidValues,

@@ -110,19 +110,21 @@ export function buildValuesFiles(
 
 /**
  * The values of a module for helm as JSON text, with the nulls of the ConfigMap. Contains `global.enabledModules` only for a module
- * with its own chart, and only if the settings enable it. `userValuesDigest` changes when a user changes values, not when a hook does.
+ * with its own chart, and only if the settings enable it. `userValuesDigest`: as `digestUserValues`.
  */
 export function buildHelmInput(
   values: ValuesView,
   module: Module,
 ): { module: Module; values: string; userValuesDigest: () => string } {
-  const { common, own } = module;
-  const userValuesDigest = (): string =>
-    digest(
-      values.digests.configValuesDigest(module),
-      digestJson([common.section ?? null, own.section ?? null]),
-    );
+  const userValuesDigest = (): string => digestUserValues(values, module);
   return { module, values: helmValuesAsJson(values, module), userValuesDigest };
+}
+
+/** Digest of the values of a module without the changes of hooks: it changes when a user changes values, not when a hook does. */
+export function digestUserValues(values: ValuesView, module: Module): string {
+  const { common, own } = module;
+  const files = digestJson([common.section ?? null, own.section ?? null]);
+  return digest(values.digests.configValuesDigest(module), files);
 }
 
 /** The values for helm as JSON text, joined from the cached texts of the sections where possible. */

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 
+import { ForeignReleaseError, HelmError, NoRollbackTargetError } from "../../src/helm/index.ts";
 import { ApiError, ConnectionError } from "../../src/kube/index.ts";
+import { digestUserValues } from "../../src/values/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { ModuleSpec } from "../support/engine-lab.ts";
 import { whyOf } from "../report/views.ts";
@@ -25,6 +27,15 @@ async function rolledBack(world: ConstructorParameters<typeof EngineLab>[0] = {}
   lab.askedOfHelm.length = 0;
   return lab;
 }
+
+/** A user requests a rollback to revision 1, as the command does. */
+function requestRollback({ state }: EngineLab): void {
+  const userValuesDigest = digestUserValues(state.values, state.tree.modules[0]!);
+  state.recordModule("m", "rollbackRequested", { revision: 1, userValuesDigest });
+}
+
+const FAILED = { message: "no" } as HelmError["result"];
+const FORBIDDEN = new ApiError({ status: 403, reason: "Forbidden", message: "secrets is forbidden" });
 
 const view = (lab: EngineLab) => lab.state.view.modules.get("m");
 
@@ -118,7 +129,7 @@ describe("a module that was rolled back", () => {
 
   it("rolls back on request, before its hooks and once", async () => {
     const lab = await rolledBack();
-    lab.state.recordModule("m", "rollbackRequested", 1);
+    requestRollback(lab);
     await lab.run();
     expect(lab.log).toEqual(["rollback m to 1", "hook m/h: beforeHelm", "helm m"]);
     await lab.run();
@@ -134,21 +145,92 @@ describe("a module that was rolled back", () => {
       2,
     ],
     ["again if the connection is cut", new ConnectionError("ECONNRESET", "cut"), 2],
-    ["not again if there is no such revision", new Error("there is no revision 1"), 1],
+    ["again if helm fails", new HelmError("history", FAILED), 2],
+    ["not again if there is no such revision", new NoRollbackTargetError("there is no revision 1"), 1],
   ])("rolls back on request %s before the release records that", async (_, failure, runs) => {
     const lab = await rolledBack();
     lab.rollbackFailures.push(failure);
-    lab.state.recordModule("m", "rollbackRequested", 1);
+    requestRollback(lab);
     await lab.run();
+    expect(view(lab)?.retry?.reason).toBe(failure instanceof HelmError ? "HelmFailed" : "ApiFailed");
     await lab.run(60_000);
     expect(lab.linesOf("rollback")).toHaveLength(runs);
     expect(lab.linesOf("helm m")).toHaveLength(1);
   });
 
+  it("gives a requested rollback up if the release is somebody else's", async () => {
+    const lab = await rolledBack();
+    lab.rollbackFailures.push(new ForeignReleaseError("m", "somebody else"));
+    requestRollback(lab);
+    await lab.run(60_000);
+    expect(lab.linesOf("rollback")).toHaveLength(1);
+    expect(view(lab)?.rollbackRequest).toBeUndefined();
+  });
+
+  describe("while the API server refuses what a requested rollback needs", () => {
+    async function refusedRollback(): Promise<EngineLab> {
+      const lab = await rolledBack();
+      lab.rollbackFailures.push(...Array.from({ length: 500 }, () => FORBIDDEN));
+      requestRollback(lab);
+      await lab.run(3_600_000);
+      return lab;
+    }
+
+    it("fails with a back-off, and runs neither hooks nor helm", async () => {
+      const lab = await refusedRollback();
+      // The back-off is 32 s at most.
+      expect(lab.linesOf("rollback").length).toBeLessThan(3600 / 32 + 20);
+      expect(new Set(lab.log)).toEqual(new Set(["rollback m to 1"]));
+      expect(view(lab)?.retry).toMatchObject({ reason: "ApiFailed", message: "secrets is forbidden" });
+    });
+
+    it.each<[string, (lab: EngineLab) => void, string]>([
+      ["changes the values", (lab) => lab.edit({ m: "a: 3" }), ""],
+      [
+        "changes the chart",
+        (lab) => {
+          lab.setModules([{ ...module(), version: "3" }]);
+          lab.state.record("filesChanged", "all");
+        },
+        "",
+      ],
+      ["changes global values", (lab) => lab.edit({ global: "a: 1" }), ""],
+      ["requests a run", (lab) => lab.state.recordModule("m", "runRequested"), "asked"],
+    ])("is not tried any more once the user %s", async (_, act, asked) => {
+      const lab = await refusedRollback();
+      lab.log.length = 0;
+      act(lab);
+      await lab.run(60_000);
+      expect(lab.linesOf("rollback")).toEqual([]);
+      expect(lab.linesOf("helm m")).toHaveLength(1);
+      expect(lab.askedOfHelm).toEqual([asked]);
+    });
+
+    it("is not tried any more once the module was disabled", async () => {
+      const lab = await refusedRollback();
+      lab.edit({ mEnabled: "false" });
+      await lab.run();
+      lab.log.length = 0;
+      lab.edit({ mEnabled: "true" });
+      await lab.run();
+      expect(lab.linesOf("rollback")).toEqual([]);
+      expect(lab.linesOf("helm m")).toHaveLength(1);
+    });
+
+    it("is tried while hooks change values", async () => {
+      const lab = await refusedRollback();
+      lab.log.length = 0;
+      lab.rollbackFailures.length = 0;
+      lab.state.inputs.recordPatches("m", [{ op: "add", path: "/m/b", value: 1 }]);
+      await lab.run(60_000);
+      expect(lab.linesOf("rollback")).toHaveLength(1);
+    });
+  });
+
   it.each(["mMaintenance", "maintenance"])("rolls back on request only once %s is removed", async (key) => {
     const lab = await rolledBack();
     lab.edit({ [key]: "NoResourceReconciliation" });
-    lab.state.recordModule("m", "rollbackRequested", 1);
+    requestRollback(lab);
     await lab.run();
     expect(lab.linesOf("rollback")).toEqual([]);
     lab.edit({ [key]: undefined });

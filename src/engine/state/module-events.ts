@@ -10,6 +10,7 @@ import {
   problemOf,
   type Enablement,
   type ModuleRecord,
+  type RollbackRequest,
   makeRequestToken,
   readConfirmations,
   endConfirmation,
@@ -74,6 +75,7 @@ function onEnablementDecided(
     enabledBy: decision.by,
     enabledReason: decision.reason,
     awaitsScript: decision.awaitsScript ?? false,
+    ...(!enabled && { rollbackRequest: undefined }),
     decisionProblem: decision.problem,
     // Discovery decides about removals next.
     isRemovalDecided: false,
@@ -249,19 +251,20 @@ const MODULE_EVENTS = {
 
   /**
    * A user requests a run, by an annotation with a `token` or, without a token, by a command. The same token again has no
-   * effect. Each request without a token counts, so it gets a new token.
+   * effect. Each request without a token counts, so it gets a new token. Ends a request to roll back, as it ends a rollback.
    */
   runRequested: (record, _, token?: string) => ({
     requestedToken: token ?? makeRequestToken(record.requestedToken),
+    rollbackRequest: undefined,
   }),
 
-  /** A user requests a rollback to this revision; undefined = the last revision before the current one. */
-  rollbackRequested: (record, _, revision: number | undefined) => ({
-    rollbackRequest: { revision },
+  /** A user requests a rollback. */
+  rollbackRequested: (record, _, request: Omit<RollbackRequest, "module">) => ({
+    rollbackRequest: { ...request, module: record.module },
     requestedToken: makeRequestToken(record.requestedToken),
   }),
 
-  /** The requested rollback is done or refused. */
+  /** The release records the requested rollback, or the request has ended without one. */
   rollbackEnded: () => ({ rollbackRequest: undefined }),
 
   /**

@@ -31,6 +31,15 @@ export interface RevisionHealth extends Health {
   readonly revision: number | undefined;
 }
 
+/** A user's request to roll back, which a change of the chart or of the values ends. */
+export interface RollbackRequest {
+  /** Undefined = the last one before the current one. */
+  readonly revision: number | undefined;
+  /** The module and the digest of the user's values at the time of the request. */
+  readonly module: Module;
+  readonly userValuesDigest: string;
+}
+
 /** The record of one module, without what can be derived. Immutable: each event makes a new record. */
 export interface ModuleRecord {
   readonly module: Module;
@@ -71,8 +80,7 @@ export interface ModuleRecord {
   /** Why some kubernetes bindings of its hooks cannot work. */
   readonly issues: readonly string[];
   readonly requestedToken: string | undefined;
-  /** A user's request to roll back to this revision; undefined revision = the last one before the current. */
-  readonly rollbackRequest: { readonly revision: number | undefined } | undefined;
+  readonly rollbackRequest: RollbackRequest | undefined;
   /** Token of the CRD change that a user has confirmed. */
   readonly confirmedCrds: string | undefined;
   /** Token of the existing objects that a user allows the release to take over. */

@@ -207,9 +207,12 @@ function describeChart(record: ReleaseRecord | undefined): string {
   return `chart ${record?.chartVersion ?? "?"}`;
 }
 
+/** There is no such revision to roll back to. */
+export class NoRollbackTargetError extends Error {}
+
 /**
  * Finds the target of a rollback that a user requests: the revision number `wanted`, otherwise the newest earlier revision that
- * was deployed and is not rejected. Throws an Error that names the possible numbers.
+ * was deployed and is not rejected. Throws a NoRollbackTargetError that names the possible numbers.
  */
 export function findRollbackTarget(
   revisions: readonly ReleaseMeta[],
@@ -224,7 +227,7 @@ export function findRollbackTarget(
   const what = wanted === undefined ? "no earlier revision" : `no revision ${wanted}`;
   const numbers = candidates.map(({ revision }) => revision).join(", ");
   const remedy = numbers === "" ? "no earlier one is known" : `choose one of ${numbers}`;
-  throw new Error(`there is ${what} to roll back to; ${remedy}`);
+  throw new NoRollbackTargetError(`there is ${what} to roll back to; ${remedy}`);
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Hook, Json, Module } from "../../base/model/index.ts";
 import { drawGraph, graphToJson, buildGraph } from "../../engine/plan/index.ts";
 import type { State } from "../../engine/state/index.ts";
 import { buildOverview, explainProjected, summarizeState } from "../../report/index.ts";
-import { suspendingKey } from "../../values/index.ts";
+import { digestUserValues, suspendingKey } from "../../values/index.ts";
 import { buildBundleFiles } from "./bundle.ts";
 import { followerResponse } from "./leader-proxy.ts";
 import { dumpQueue, dumpQueues, renderQueue, renderQueues } from "./queue-dump.ts";
@@ -237,7 +237,7 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
   },
   rollback(sources, found, { method, form }) {
     if (method !== "POST") return errorResponse(405, "module rollback: use POST");
-    return requestRollback(sources, found.name, form.get("revision") ?? "");
+    return requestRollback(sources, found, form.get("revision") ?? "");
   },
 };
 
@@ -247,15 +247,16 @@ const MODULE_VIEWS: Readonly<Record<string, ModuleView>> = {
  */
 function requestRollback(
   { state, rollbackTarget }: DebugSources,
-  name: string,
+  module: Module,
   revisionText: string,
 ): RouteResponse {
+  const { name } = module;
   if (!/^\d{0,9}$/.test(revisionText))
     return errorResponse(400, `"${revisionText}" is not a revision number`);
   const { config, modules } = state.view;
-  const { enabled = false, problem, suspended, module } = modules.get(name) ?? {};
+  const { enabled = false, problem, suspended } = modules.get(name) ?? {};
   if (!enabled) return errorResponse(409, `module ${name} is disabled. Enable it before you roll it back`);
-  if (suspended === true && module !== undefined) {
+  if (suspended === true) {
     const remedy = `Remove ${suspendingKey(config, module.valuesKey)} from the ConfigMap before you roll it back`;
     return errorResponse(409, `module ${name} is suspended. ${remedy}`);
   }
@@ -265,7 +266,8 @@ function requestRollback(
   try {
     const targetRevision = rollbackTarget(name, revision);
     state.beginEvent("request", { module: name });
-    state.recordModule(name, "rollbackRequested", targetRevision);
+    const userValuesDigest = digestUserValues(state.values, module);
+    state.recordModule(name, "rollbackRequested", { revision: targetRevision, userValuesDigest });
     const requestText = `rollback of ${name} to revision ${targetRevision} requested.`;
     const lastsText = "It stays in force until you change chart or values, or request a run.";
     const nextText = `Follow it with: addon-operator module why ${name}`;

@@ -303,7 +303,7 @@ describe("debug socket", () => {
       200,
       expect.stringContaining("rollback of web-shop to revision 2 requested"),
     ]);
-    expect(state.module("web-shop")?.rollbackRequest).toEqual({ revision: 2 });
+    expect(state.module("web-shop")?.rollbackRequest).toMatchObject({ revision: 2, module });
     expect((await ask("module rollback web-shop")).body).toContain("to revision 3");
     expect((await ask("module rollback web-shop x")).status).toBe(400);
     expect(await ask("module rollback web-shop 9")).toEqual({

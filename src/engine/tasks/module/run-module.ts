@@ -4,11 +4,12 @@
  */
 
 import { provesBroken } from "../../../kube/health/index.ts";
-import { ApiError, ConnectionError } from "../../../kube/index.ts";
 import {
   DownApiError,
   ExistingObjectsError,
   ForeignReleaseError,
+  HelmError,
+  NoRollbackTargetError,
   RestoreError,
   UndecidedMoveError,
   UnusableChartError,
@@ -21,6 +22,7 @@ import type { Outcome, RunContext } from "../../queue/index.ts";
 import { MAX_ROUNDS, type ModuleView, type RetryReason } from "../../state/index.ts";
 import {
   buildHelmInput,
+  digestUserValues,
   describeIncompleteValues,
   explainInvalidValues,
   getHelmSkipReason,
@@ -125,24 +127,30 @@ async function prepareNamespace(run: ModuleRun): Promise<void> {
 
 /**
  * Carries out a user's request to roll back the release, before any other step can fail. The request stays while the module is suspended, and until
- * the release records it.
+ * the release records it: a run that fails before, or is interrupted, is repeated with it. It ends if the user has changed chart or values, or if
+ * there is nothing to roll back.
  */
 async function rollBackIfRequested(run: ModuleRun): Promise<void> {
   const { ports, name, context, onWait } = run;
   const { rollbackRequest, module, confirmedTakeover } = run.record;
   if (rollbackRequest === undefined || ports.state.values.settings(module).suspended) return;
+  const endRequest = (): void => ports.state.recordModule(name, "rollbackEnded");
+  const isOutdated =
+    rollbackRequest.module !== module ||
+    rollbackRequest.userValuesDigest !== digestUserValues(ports.state.values, module);
+  if (isOutdated) {
+    ports.logger.info("A requested rollback ends, because chart or values have changed", { module: name });
+    return endRequest();
+  }
   run.beginStep("rollback");
   const { signal } = context;
   const request = { ...buildHelmInput(ports.state.values, module), confirmedTakeover, signal, onWait };
-  const endRequest = (): void => ports.state.recordModule(name, "rollbackEnded");
   try {
     const release = await ports.releases.rollBack(request, rollbackRequest.revision, endRequest);
     ports.state.recordModule(name, "releaseObserved", release);
     ports.report.rolledBackByHand(name, release);
   } catch (error) {
-    // The next run repeats the request if this one was interrupted, or if the API server has not recorded it.
-    const isRepeated = signal.aborted || error instanceof ApiError || error instanceof ConnectionError;
-    if (!isRepeated) endRequest();
+    if (error instanceof NoRollbackTargetError || error instanceof ForeignReleaseError) endRequest();
     throw error;
   }
 }
@@ -308,5 +316,5 @@ function toRetryReason({ record }: ModuleRun, error: unknown): RetryReason {
   if (error instanceof Unstable) return "Unstable";
   if (error instanceof ExistingObjectsError) return "ObjectsExist";
   if (error instanceof DownApiError) return "ApiFailed";
-  return record.run.lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
+  return error instanceof HelmError || record.run.lastRun?.step === "helm" ? "HelmFailed" : "ApiFailed";
 }
