@@ -38,7 +38,7 @@ export {
 } from "./files/own-place.ts";
 export { looksSecret } from "./redact/classify.ts";
 export * from "./redact/known-secrets.ts";
-export { displayDigest, placeholderOf, useRedactionKey } from "./redact/placeholder.ts";
+export { displayDigest, exportRedactionKey, placeholderOf, useRedactionKey } from "./redact/placeholder.ts";
 export { HIDDEN, hideQuotedValues } from "./redact/quoted.ts";
 export { redactText } from "./redact/redact-text.ts";
 export { SecretWords } from "./redact/secret-words.ts";

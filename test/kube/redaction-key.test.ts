@@ -63,13 +63,39 @@ describe("the key of an installation", () => {
     const { api, key } = await lab();
     api.on(`GET ${ONE}`, stored(7), stored(7), status(404, "NotFound"));
     api.on(`POST ${ALL}`, { status: 201, json: {} });
-    expect(await key.restore()).toBe(false);
     await key.ensure();
     expect([await key.restore(), api.count(`POST ${ALL}`)]).toEqual([false, 0]);
     expect(await key.restore()).toBe(true);
     const { body = "{}" } = api.requests.at(-1) ?? {};
     expect(JSON.parse(body)).toMatchObject({ immutable: true, data: stored(7).json.data });
     expect(placeholderOf("hunter2")).toBe(with32(7));
+  });
+
+  it("is stored later if that failed at the start, without other placeholders", async () => {
+    const { api, key, warnings } = await lab();
+    api.on(`GET ${ONE}`, status(404, "NotFound"));
+    api.on(`POST ${ALL}`, status(500, "InternalError"), status(500, "InternalError"), {
+      status: 201,
+      json: {},
+    });
+    const before = placeholderOf("hunter2");
+    await key.ensure();
+    await expect(key.restore()).rejects.toThrow("InternalError");
+    expect(await key.restore()).toBe(false);
+    expect([placeholderOf("hunter2"), warnings.length]).toEqual([before, 1]);
+    const { body = "{}" } = api.requests.at(-1) ?? {};
+    useRedactionKey(Buffer.from((JSON.parse(body) as { data: { key: string } }).data.key, "base64"));
+    expect(placeholderOf("hunter2")).toBe(before);
+    // From then on, a missing Secret is one that somebody has deleted.
+    expect(await key.restore()).toBe(true);
+  });
+
+  it("is read later if that failed at the start", async () => {
+    const wanted = with32(7);
+    const { api, key } = await lab();
+    api.on(`GET ${ONE}`, status(403, "Forbidden"), stored(7));
+    await key.ensure();
+    expect([await key.restore(), placeholderOf("hunter2")]).toEqual([false, wanted]);
   });
 
   it("is made where there is none, once, in a Secret that nobody changes", async () => {
