@@ -87,8 +87,8 @@ export class SourcesContext {
   onContentLost: () => void = () => {};
   #closed = false;
   #keys: InstallerKeys = { keys: [], problems: [] };
-  /** The data of their ConfigMap; null without it. */
-  #keysData: Json = null;
+  /** The data of their ConfigMap; null without it, and undefined before it was read. */
+  #keysData: Json | undefined;
   #sources = new SourceList();
   /** Why the ModuleSources cannot be read, or why a missing one does not count as deleted. */
   readonly #problems = new Map<"start" | "watch" | "removal", string>();
@@ -175,26 +175,27 @@ export class SourcesContext {
     state.record("sourcesProblemChanged", sourcesProblem);
   }
 
-  /** Reads the installer's keys from their ConfigMap, and logs the keys that cannot be used. */
-  async readKeys(): Promise<void> {
+  /** Reads the installer's keys from their ConfigMap; returns whether they have changed. Then logs the keys that cannot be used. */
+  async readKeys(): Promise<boolean> {
     const { client, namespace, keysConfigMap: name, logger, unsignedCharts } = this.options;
     const target = { resource: CONFIG_MAPS, namespace, name };
     const object = await get<ConfigMap>(client, target).catch(ignoreNotFound);
-    this.#keysData = object === undefined ? null : (object.data ?? {});
+    const data = object === undefined ? null : (object.data ?? {});
+    if (this.#keysData !== undefined && sameJson(data, this.#keysData)) return false;
+    this.#keysData = data;
     // An installer who allows unsigned charts may have no keys: then a missing ConfigMap is no problem.
     const mayBeMissing = unsignedCharts.length > 0;
     this.#keys =
       object === undefined && mayBeMissing ? { keys: [], problems: [] } : parseInstallerKeys(object, name);
     for (const problem of this.#keys.problems)
       logger.error("A key of module sources cannot be used", { problem: describeProblem(problem) });
+    return true;
   }
 
   /** Reads the keys again, and verifies all locked content with them if they have changed. Returns whether they have. */
   rereadKeys(): Promise<boolean> {
     return this.runExclusively(async () => {
-      const before = this.#keysData;
-      await this.readKeys();
-      if (sameJson(this.#keysData, before)) return false;
+      if (!(await this.readKeys())) return false;
       await this.lockedModules.verifyAndUnpackAll();
       return true;
     });

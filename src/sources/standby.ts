@@ -34,10 +34,10 @@ export class Standby {
     this.#subscription.close();
   }
 
-  /** Reads lock and ModuleSources again, which name registries and keys, and fetches content that is missing on disk. */
+  /** Reads lock, keys and ModuleSources again, which name registries and keys, and fetches content that is missing on disk. */
   async #refresh(signal: AbortSignal): Promise<void> {
     const context = this.#context;
-    const content = await context.lock.read();
+    const [content] = await Promise.all([context.lock.read(), context.readKeys()]);
     context.setSources(await context.listSources());
     await context.runExclusively(() => context.lockedModules.load(content));
     await this.#fetchMissingContent(signal);

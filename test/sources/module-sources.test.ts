@@ -242,6 +242,21 @@ describe("a follower", () => {
     expect(follower.content("web")).toBe("1.5.0");
     expect(calls(lab)).toBe(before);
   });
+
+  it("fetches what the leader accepts with new keys", async () => {
+    const lab = await running();
+    const follower = await lab.follow();
+    await lab.pass(MINUTE, () => follower.unpacked() === 1);
+    const key = keyPair();
+    lab.api.put(KEYS, { data: { "ci.pub": lab.lab.key.publicPem, "new.pub": key.publicPem } });
+    await lab.push("1.5.0", { key });
+    lab.source({ web: { version: "1.5.0" } });
+    await lab.pass(MINUTE, () => lab.content("web") === "1.5.0");
+    await lab.pass(MINUTE);
+    lab.lab.registry.failures = { status: 503, left: Infinity };
+    await follower.takeOver();
+    expect(follower.content("web")).toBe("1.5.0");
+  });
 });
 
 describe("a module that no source names", () => {
