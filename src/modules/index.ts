@@ -14,7 +14,7 @@ export {
 export { explainInvalidName, splitEntryName } from "./read/scan-dir.ts";
 export { warningToProblem, collectProblems, reportTree } from "./tree-problems.ts";
 export { resolveDirectories } from "./directories.ts";
-export { findHookFiles } from "./read/listing.ts";
+export { listHooks } from "./read/listing.ts";
 export { readTree, TreeReader } from "./read/read-tree.ts";
 export {
   CONTENT_LIMITS,

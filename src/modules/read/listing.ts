@@ -57,13 +57,13 @@ export function listModule(dir: string): Listing {
   for (const { rel, path, stats } of ownCrds)
     if (stats.isFile()) files.set(`crds/${rel}`, toFoundFile(path, stats));
   if (entries.includes("templates")) addTemplates(files, dir);
-  const hookEntries = entries.includes("hooks") ? listHookEntries(join(dir, "hooks")) : [];
-  const hooks = toHookMap(hookEntries);
+  const { files: hooks, misfits: hookMisfits } = entries.includes("hooks")
+    ? listHooks(join(dir, "hooks"))
+    : NO_HOOKS;
   const addonFile = readAddonFile(dir);
   const chart = listChartInputs(dir, addonFile.chart);
   const misfits = findMisfits(dir, MODULE_KINDS);
   const crdMisfits = findNonFiles(ownCrds);
-  const hookMisfits = findNonFiles(hookEntries);
   const texts = [...misfits, ...crdMisfits, ...hookMisfits].map(describeProblem);
   const fingerprint = new Fingerprint([...files, ...hooks, ...chart], texts);
   return { dir, files, hooks, chart, misfits, crdMisfits, hookMisfits, addonFile, fingerprint };
@@ -162,32 +162,30 @@ function listParentDirs(rel: string): string[] {
 const SKIPPED_DIRS = new Set(["lib", "venv"]);
 const SKIPPED_EXTENSIONS = new Set([".yaml", ".json", ".md", ".txt"]);
 
-/**
- * Every file below a hooks directory that could be a hook, by path below `root`, executable or not; libraries, data and texts
- * are skipped by their names. Throws ProblemError if there are too many.
- */
-export function findHookFiles(root: string): ReadonlyMap<string, FoundFile> {
-  return toHookMap(listHookEntries(root));
+/** What a hooks directory contains. */
+interface HooksListing {
+  /** Every file that could be a hook, by path below the directory, executable or not. */
+  readonly files: ReadonlyMap<string, FoundFile>;
+  /** Problems of entries that are no plain files, such as links to nothing. */
+  readonly misfits: readonly Problem[];
 }
 
-/** As `findHookFiles`, with links to nothing, and entries of other kinds. */
-function listHookEntries(root: string): WalkEntry[] {
-  if (stat(root)?.isDirectory() !== true) return [];
+const NO_HOOKS: HooksListing = { files: new Map(), misfits: [] };
+
+/** Lists a hooks directory. Skips libraries, data and texts by their names. Throws ProblemError if there are too many files. */
+export function listHooks(root: string): HooksListing {
+  if (stat(root)?.isDirectory() !== true) return NO_HOOKS;
   const isLeftOut = (rel: string, isDirectory: boolean): boolean =>
     basename(rel).startsWith(".") || (isDirectory && SKIPPED_DIRS.has(basename(rel)));
   // Several links may lead to one directory: its hooks are listed once.
   const rules = { limits: new SizeLimits(root), isLeftOut, entersOnce: true };
-  return [...walk(root, rules)].filter(
+  const entries = [...walk(root, rules)].filter(
     ({ rel, stats }) => !stats.isDirectory() && !SKIPPED_EXTENSIONS.has(extname(rel)),
   );
-}
-
-/** The plain files among the entries of a hooks directory, by path. */
-function toHookMap(entries: readonly WalkEntry[]): ReadonlyMap<string, FoundFile> {
   const files = entries
     .filter(({ stats }) => stats.isFile())
     .map(({ rel, path, stats }) => [rel, toFoundFile(path, stats)] as const);
-  return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)));
+  return { files: new Map(files.sort(([a], [b]) => (a < b ? -1 : 1))), misfits: findNonFiles(entries) };
 }
 
 /**
@@ -201,7 +199,16 @@ export function toHookFiles(root: string, files: ReadonlyMap<string, FoundFile>)
     .map(([rel, file]) => ({ name: prefix + rel, path: file.path, root, signature: file.signature }));
 }
 
-/** The scripts that are no hooks because they lack the executable bit, to warn about them. Other files without it, such as sources and licences, are fine. */
-export function findNonExecutableScripts(files: ReadonlyMap<string, FoundFile>): FoundFile[] {
-  return [...files.values()].filter(({ path, executable }) => !executable && isScript(path));
+/**
+ * Warns about entries of a hooks directory that were meant as hooks and never run: scripts without the executable bit, and entries that are no plain
+ * files. Other files without the bit, such as sources and licences, are fine.
+ */
+export function warnOfUnusableHooks({ files, misfits }: HooksListing): string[] {
+  const scripts = [...files.values()].filter(({ path, executable }) => !executable && isScript(path));
+  return [...scripts.map(notExecutableWarning), ...misfits.map(describeProblem)];
+}
+
+/** The warning for a script that is not executable. */
+export function notExecutableWarning({ path: file }: FoundFile): string {
+  return describeProblem({ file, message: "is not executable and will not run", remedy: `chmod +x ${file}` });
 }

@@ -14,7 +14,8 @@ import { locateChart, readChartYaml, readChartWord, type LocatedChart } from "..
 import { addonFilePath, checkNamespaceLength, chooseNamespace } from "../chart/addon-file.ts";
 import { fileProblem, missingValuesFile, readText, refuseLinksOutside } from "./files.ts";
 import { Fingerprint, type FoundFile } from "./fingerprint.ts";
-import { findNonExecutableScripts, SCHEMA_FILES, toHookFiles, type Listing } from "./listing.ts";
+import { notExecutableWarning, SCHEMA_FILES, toHookFiles, warnOfUnusableHooks } from "./listing.ts";
+import type { Listing } from "./listing.ts";
 import type { Reading } from "./reading.ts";
 import { readReferences } from "./references.ts";
 import type { ModuleDirectory } from "./scan-dir.ts";
@@ -259,16 +260,12 @@ function readChartVersion({ chart, chartDir }: LocatedChart): string | undefined
 }
 
 /** Warnings for hooks and an `enabled` script that never run, because they lack the executable bit, or are no files. */
-function notExecutableWarnings(listing: Listing): string[] {
-  const scripts = findNonExecutableScripts(listing.hooks);
-  const enabledScript = listing.files.get("enabled");
-  if (enabledScript?.executable === false) scripts.push(enabledScript);
-  return [...scripts.map(notExecutableWarning), ...listing.hookMisfits.map(describeProblem)];
-}
-
-/** The warning for a script that is not executable. */
-export function notExecutableWarning({ path: file }: FoundFile): string {
-  return describeProblem({ file, message: "is not executable and will not run", remedy: `chmod +x ${file}` });
+function notExecutableWarnings({ files, hooks, hookMisfits }: Listing): string[] {
+  const hookWarnings = warnOfUnusableHooks({ files: hooks, misfits: hookMisfits });
+  const enabledScript = files.get("enabled");
+  return enabledScript?.executable === false
+    ? [...hookWarnings, notExecutableWarning(enabledScript)]
+    : hookWarnings;
 }
 
 /** The problems in a ProblemError; any other error is one of the file system, which becomes a problem of `dir`. */

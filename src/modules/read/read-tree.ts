@@ -14,14 +14,14 @@ import { findFirstPosition, mergeCommonValues, mergeGlobals, readCommonFiles } f
 import type { CommonFile } from "./common-values.ts";
 import { fileProblem, findFiles } from "./files.ts";
 import {
-  findHookFiles,
   findMisfits,
   GLOBAL_KINDS,
+  listHooks,
   toHookFiles,
-  findNonExecutableScripts,
+  warnOfUnusableHooks,
   SCHEMA_FILES,
 } from "./listing.ts";
-import { loadRuleLanguage, notExecutableWarning, readSchemas, toProblems } from "./read-module.ts";
+import { loadRuleLanguage, readSchemas, toProblems } from "./read-module.ts";
 import {
   beginReading,
   without,
@@ -282,15 +282,15 @@ async function readGlobalDir(reading: Reading, dir: string): Promise<GlobalHooks
   try {
     const misfits = findMisfits(dir, GLOBAL_KINDS);
     if (misfits.length > 0) throw new ProblemError(...misfits);
-    const hooks = findHookFiles(root);
+    const hooks = listHooks(root);
     const schemaFiles = findFiles(dir, Object.values(SCHEMA_FILES));
     const schemas = readSchemas(reading, dir, schemaFiles);
     await loadRuleLanguage(schemas);
     return {
-      hookFiles: toHookFiles(root, hooks),
-      notExecutableWarnings: findNonExecutableScripts(hooks).map(notExecutableWarning),
+      hookFiles: toHookFiles(root, hooks.files),
+      notExecutableWarnings: warnOfUnusableHooks(hooks),
       schemas: validSchemas(reading, schemas),
-      paths: [...hooks.values(), ...schemaFiles.values()].map((file) => file.path),
+      paths: [...hooks.files.values(), ...schemaFiles.values()].map((file) => file.path),
     };
   } catch (error) {
     reading.problems.push(...toProblems(error, dir));

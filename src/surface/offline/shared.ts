@@ -23,7 +23,7 @@ import {
   ADDON_FILE,
   ChartArchives,
   encodingProblem,
-  findHookFiles,
+  listHooks,
   MODULE_FILE,
   readTree,
   splitEntryName,
@@ -230,7 +230,7 @@ function isGlobalHooksDir(dir: string): boolean {
   // `openapi/` contains the schemas of global values.
   const entries = readdirSync(dir).filter((name) => name !== "openapi");
   const containsModules = entries.some((name) => containsAny(join(dir, name), moduleParts));
-  return !containsModules && !containsAny(dir, ["values.yaml"]) && findHookFiles(dir).size > 0;
+  return !containsModules && !containsAny(dir, ["values.yaml"]) && listHooks(dir).files.size > 0;
 }
 
 /** Whether a directory contains a file or directory with one of these names. */

@@ -342,6 +342,20 @@ describe("what is reported of files that cannot count", () => {
     ]);
   });
 
+  it("reports global hooks that are no files", async () => {
+    const on = await directories();
+    await on.put("m/x/README.md");
+    await on.put("global/hooks/a.sh", "", 0o755);
+    await on.link("global/hooks/b.sh", "nowhere");
+    await on.link("global/hooks/c.sh", "/dev/null");
+    const { globalHookFiles, notExecutableWarnings } = await on.read();
+    expect(globalHookFiles.map(({ name }) => name)).toEqual(["hooks/a.sh"]);
+    expect(notExecutableWarnings).toEqual([
+      `${on.at("global/hooks/b.sh")}: is a link to nothing (remove or fix it)`,
+      `${on.at("global/hooks/c.sh")}: is no plain file, but a device (remove it)`,
+    ]);
+  });
+
   it("reports that there are no global hooks", async () => {
     const on = await directories();
     await on.put("m/x/README.md");

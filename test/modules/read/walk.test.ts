@@ -1,7 +1,7 @@
 import { mkdirSync, symlinkSync } from "node:fs";
 import { expect, test } from "vitest";
 
-import { findHookFiles } from "../../../src/modules/index.ts";
+import { listHooks } from "../../../src/modules/index.ts";
 import { SizeLimits, walk } from "../../../src/modules/read/walk.ts";
 import { directories } from "../module-directories.ts";
 
@@ -29,7 +29,7 @@ test("refuses what lies too deep", async () => {
   const deepest = "d/".repeat(100);
   mkdirSync(on.at(`hooks/${deepest}`), { recursive: true });
   await on.put(`hooks/${deepest}x`);
-  expect(findHookFiles(on.at("hooks")).size).toBe(1);
+  expect(listHooks(on.at("hooks")).files.size).toBe(1);
   symlinkSync("/", on.at(`hooks/${deepest}e`));
-  expect(() => findHookFiles(on.at("hooks"))).toThrow("/e: lies more than 100 directories deep");
+  expect(() => listHooks(on.at("hooks"))).toThrow("/e: lies more than 100 directories deep");
 });
