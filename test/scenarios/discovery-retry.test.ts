@@ -73,6 +73,10 @@ describe("an enabled script that fails where modules have their own queues", () 
     expect(web(lab)).toMatchObject({ enabled: true, problem: { retriedAs: "ScriptFailed" } });
     expect(lab.releases.get("db")?.revision).toBe(2);
     expect(lab.releases.get("web")?.revision).toBe(1);
+    const about = (level: string) =>
+      lab.logged.filter((line) => line[0] === level && line[2]?.["module"] === "web").map((line) => line[1]);
+    expect([about("error"), about("warn")]).toEqual([[], ["Module has a problem, retrying"]]);
+    expect(lab.failures).toEqual(["web: ScriptFailed"]);
     answer.now = false;
     await lab.run(40_000);
     expect(lab.log).toContain("uninstall web");

@@ -178,8 +178,9 @@ function recordDecision(ports: Ports, module: Module, decision: Enablement): voi
     // A delete that did not finish has left watches open, and dropped their events. The run opens them again.
     if (decision.enabled) deactivate(ports, before.hooks);
   }
-  if (decision.problem !== undefined && decision.problem.message !== before?.decisionProblem?.message)
-    reportProblem(ports, module, decision);
+  const { enabled, problem } = decision;
+  if (problem !== undefined && problem.message !== before?.decisionProblem?.message)
+    reportProblem(ports, module, { enabled, problem });
   ports.state.recordModule(module.name, "enablementDecided", decision);
   recordRelease(ports, module, decision);
 }

@@ -6,7 +6,6 @@
 import { ProblemError } from "../../../base/model/index.ts";
 import type { Hook, HookFile, Module, Problem, SchemaFiles, Tree, Task } from "../../../base/model/index.ts";
 import { collectModuleFacts, mustLoadModule, type ModuleFacts } from "../../plan/index.ts";
-import type { Enablement } from "../../state/index.ts";
 import { compileSchemas, explainInvalidValues } from "../../../values/index.ts";
 import { isHookCurrent } from "../hooks/execute-hook.ts";
 import { deactivate } from "../hooks/activate-hooks.ts";
@@ -74,7 +73,7 @@ export function applyLoadResult(ports: Ports, module: Module, loaded: Loaded): P
 export function recordLoadResult(ports: Ports, module: Module, { hooks, problem }: Loaded): Hook[] {
   const before = ports.state.module(module.name)?.hooks ?? [];
   ports.state.recordModule(module.name, "hooksLoaded", { module, hooks, problem });
-  if (problem !== undefined) ports.logger.error("Module is invalid", { module: module.name, ...problem });
+  if (problem !== undefined) logProblem(ports, module.name, problem);
   return before.filter((hook) => !isHookCurrent(ports, hook));
 }
 
@@ -152,17 +151,24 @@ export async function reloadGlobalHooks(ports: Ports, tree: Tree, signal: AbortS
   );
 }
 
-/** Reports that a user must fix a module: in the log, and as an Event if the module is enabled. Invalid values have their own reason of the Event. */
+/** Logs a problem of a module: as an error if a user must solve it, else as a warning. */
+export function logProblem({ logger }: Pick<Ports, "logger">, module: string, problem: Problem): void {
+  if (problem.retriedAs === undefined) logger.error("Module is invalid", { module, ...problem });
+  else logger.warn("Module has a problem, retrying", { module, ...problem });
+}
+
+/** Reports a problem of a module: in the log, and as an Event if the module is enabled. Invalid values have their own reason of the Event. */
 export function reportProblem(
-  { logger, report, state }: Ports,
+  ports: Ports,
   module: Module,
-  { enabled, problem }: Pick<Enablement, "enabled" | "problem">,
+  { enabled, problem }: { readonly enabled: boolean; readonly problem: Problem },
 ): void {
   const { name } = module;
-  logger.error("Module is invalid", { module: name, ...problem });
-  const message = problem?.message ?? "";
-  const areValuesInvalid = explainInvalidValues(state.values, module)?.message === message;
-  if (enabled) report.failed(name, areValuesInvalid ? "ValuesInvalid" : "Invalid", message);
+  const { message, retriedAs } = problem;
+  logProblem(ports, name, problem);
+  const areValuesInvalid = explainInvalidValues(ports.state.values, module)?.message === message;
+  if (enabled)
+    ports.report.failed(name, retriedAs ?? (areValuesInvalid ? "ValuesInvalid" : "Invalid"), message);
 }
 
 /** Ends the runs of modules, and the restores of their missing objects, because hooks or values are about to change; waits for the end. */

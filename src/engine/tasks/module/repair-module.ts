@@ -11,6 +11,7 @@ import { buildCrdRequest } from "../../state/index.ts";
 import type { Ports } from "../ports.ts";
 import { RestoreError } from "../../../helm/index.ts";
 import { canRestoreWithoutRun } from "../../plan/index.ts";
+import { logProblem } from "../files/load.ts";
 
 /** The CRDs of how many modules are applied at once, to leave the API server time for other requests. */
 const MAX_MODULES_AT_ONCE = 4;
@@ -61,7 +62,7 @@ export async function ensureCrdsOfModule(ports: Ports, name: string): Promise<Pr
     const hint = more.length === 0 ? "" : `; ${more.length} more in the log`;
     ports.state.recordModule(name, "problemFound", { ...problem, message: problem.message + hint });
     ports.report.crdRefused(name, describeProblem(problem));
-    for (const each of [problem, ...more]) ports.logger.error("Module is invalid", { module: name, ...each });
+    for (const each of [problem, ...more]) logProblem(ports, name, each);
     return problem;
   } finally {
     if (ports.state.module(name)?.crdWork !== undefined)
