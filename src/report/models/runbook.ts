@@ -11,6 +11,8 @@ const OPERATOR_SECTIONS: Readonly<Record<string, string>> = {
   RemovalHeld: "a-removal-is-blocked",
   ReloadHeldUp: "a-hook-fails",
   HooksFailing: "a-hook-fails",
+  LeaseFailed: "the-api-server-is-slow-or-away",
+  WatchFailed: "the-api-server-is-slow-or-away",
   NotRunning: "the-operator-does-not-answer",
 };
 
@@ -19,10 +21,11 @@ const SECTIONS: Readonly<Record<string, string>> = {
   ...OPERATOR_SECTIONS,
   Retrying: "one-module-fails-and-others-wait",
   HookFailed: "a-hook-fails",
+  ReadinessProbeFailed: "a-hook-fails",
+  ScriptFailed: "discovery-fails",
   SourceUnavailable: "a-module-source-is-not-ready",
   ObjectsExist: "running.md#taking-over",
   Discovery: "discovery-fails",
-  Start: "start-here",
   Pending: "a-module-waits",
   Running: "helm-hangs",
   Progressing: "a-module-is-unhealthy",

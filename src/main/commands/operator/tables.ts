@@ -172,34 +172,36 @@ function findRunbook(row: OverviewRow | undefined, overview: Overview): string {
 
 /** The name of the runbook section about what blocks a converge: a removal of a module that is off, discovery, or a global hook. */
 function findBlockedStep({ modules, converge: { phase = "idle" } }: Overview): string {
-  if (modules.some(({ enabled, state }) => !enabled && state === "Retrying")) return "Deleting";
+  if (modules.some(isRemovalFailing)) return "Deleting";
   return phase === "discovery" || phase === "idle" ? "Discovery" : "ReloadHeldUp";
 }
 
 const HELM_STEPS: ReadonlySet<string> = new Set(["helm", "rollback", "uninstall"]);
 
-/** Failures with a section of their own in the runbook. */
+/** Whether the removal of the module fails. A module can also be off because its `enabled` script fails, or because it has no content. */
+function isRemovalFailing({ enabled, state, reason }: OverviewRow): boolean {
+  return !enabled && state === "Retrying" && reason !== "ScriptFailed" && reason !== "SourceUnavailable";
+}
+
+/** Reasons with a section of their own in the runbook. */
 const REASONS_WITH_SECTION: ReadonlySet<string> = new Set([
   "HookFailed",
   "ObjectsExist",
+  "ReadinessProbeFailed",
+  "ScriptFailed",
   "SourceUnavailable",
 ]);
 
 /** The name of the runbook section about a module's problem. */
 function runbookSection(row: OverviewRow): string {
-  const { state, drifted, healthy, lastRun: run } = row;
-  if (state === "Retrying") return failureSection(row);
+  const { state, reason, drifted, healthy, lastRun: run } = row;
+  if (REASONS_WITH_SECTION.has(reason)) return reason;
+  if (isRemovalFailing(row)) return "Deleting";
   const runsHook = state === "Running" && run !== undefined && !HELM_STEPS.has(run.step);
   if (runsHook) return "HookFailed";
-  const isHealthUnknown = state === "Progressing" && healthy === "Unknown";
-  if (isHealthUnknown) return "Start";
+  const awaitsProbe = state === "Progressing" && healthy === "True";
+  if (awaitsProbe) return "ReadinessProbeFailed";
   return state === "Ready" && drifted > 0 ? "Drifted" : state;
-}
-
-/** The name of the runbook section about a module whose run, or removal if it is off, fails. */
-function failureSection({ state, reason, enabled }: OverviewRow): string {
-  if (REASONS_WITH_SECTION.has(reason)) return reason;
-  return enabled ? state : "Deleting";
 }
 
 /** A rank for sorting modules by severity; 0 is the worst. */

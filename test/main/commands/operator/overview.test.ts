@@ -143,7 +143,20 @@ it.each([
   ["a-hook-fails", {}, { reason: "HookFailed" }],
   ["a-hook-fails", {}, { state: "Running", lastRun: { ...run, step: "afterHelm" } }],
   ["helm-hangs", {}, { state: "Running", lastRun: run }],
-  ["start-here", {}, { state: "Progressing", healthy: "Unknown" }],
+  ["a-module-is-unhealthy", {}, { state: "Progressing", healthy: "Unknown" }],
+  ["a-hook-fails", {}, { state: "Progressing", healthy: "True" }],
+  ["a-hook-fails", {}, { state: "Unhealthy", reason: "ReadinessProbeFailed" }],
+  ["the-api-server-is-slow-or-away", { reason: "LeaseFailed" }, { state: "Ready", ready: "True" }],
+  ["the-api-server-is-slow-or-away", { reason: "WatchFailed" }, { state: "Ready", ready: "True" }],
+  ["discovery-fails", {}, { reason: "ScriptFailed" }],
+  ["discovery-fails", {}, { enabled: false, reason: "ScriptFailed" }],
+  [
+    "discovery-fails",
+    { reason: "ReloadHeldUp", converge: { phase: "discovery" } },
+    { enabled: false, reason: "ScriptFailed" },
+  ],
+  ["a-module-cannot-be-removed", {}, { enabled: false, reason: "HelmFailed" }],
+  ["one-module-fails-and-others-wait", {}, { reason: "HelmFailed" }],
   ["running.md#taking-over", {}, { reason: "ObjectsExist" }],
 ] as const)("status leads to %s for %j and a module that is %j", async (section, operator, module) => {
   const modules = [{ ...ailing, ...module }];
