@@ -103,7 +103,7 @@ describe.each(["main", "own"] as const)("what delays a converge is reported (%s)
       state: "Running",
       ready: "Unknown",
       message:
-        `Converging all modules: ConfigMap changed: waits for the removal of nats since ${since}: ` +
+        `Converge of all modules (ConfigMap changed): waits for the removal of nats since ${since}: ` +
         `Helm has been waiting for the chart hook Job/bye (pre-delete) since ${since}`,
       converge: { phase: "modules", progress: "0/2", remaining: 2 },
     });

@@ -159,6 +159,8 @@ function evaluateSources({ sourcesProblem }: View): OperatorEvaluation | undefin
   return { state: "Invalid", reason: "SourcesUnreadable", message };
 }
 
+const CONVERGE_TEXT = "Converge of all modules";
+
 /** The message of each phase of the start. */
 const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
   loading: "Reading modules and configuration",
@@ -176,7 +178,7 @@ const BOOT_MESSAGE: Readonly<Record<View["boot"], string>> = {
 function evaluateConverge(view: View, blocker: ConvergeBlocker | undefined): OperatorEvaluation | undefined {
   const progress = describeConvergeProgress(view);
   if (blocker?.hasFailed === true) {
-    const message = `${progress?.message ?? "Converging all modules"} is blocked: ${blocker.text}`;
+    const message = `${progress?.message ?? CONVERGE_TEXT} is blocked: ${blocker.text}`;
     return { state: "Retrying", reason: "ReloadHeldUp", message };
   }
   const isFailing = ({ name, retry }: ModuleView): boolean =>
@@ -201,7 +203,8 @@ function describeConvergeProgress({ boot, converge, missingGlobals }: View): Ope
     return { state, reason: "Progressing", message: BOOT_MESSAGE[boot] };
   }
   if (converge.phase === "idle") return undefined;
-  const message = `Converging all modules: ${describeConvergeCause({ converge }) ?? ""}`;
+  const cause = describeConvergeCause({ converge });
+  const message = cause === undefined ? CONVERGE_TEXT : `${CONVERGE_TEXT} (${cause})`;
   return { state: "Running", reason: "Progressing", message };
 }
 

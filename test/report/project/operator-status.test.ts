@@ -346,7 +346,7 @@ describe("AddonOperator", () => {
       { name: "main", length: 1, tasks: [HOOK] },
     ]);
     expect(status.conditions[0]?.message).toBe(
-      "Converging all modules: start-up is blocked: afterAll hook x failed 1 time: no",
+      "Converge of all modules (start-up) is blocked: afterAll hook x failed 1 time: no",
     );
     expect(status.conditions.at(-1)).toMatchObject({ type: "HooksFailing", message: HOOK_FAILS });
   });
