@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { EngineLab, SCRIPT_TIMEOUT_MS, ScriptHangs } from "../support/engine-lab.ts";
-import { projectView } from "../report/views.ts";
+import { projectView, whyOf } from "../report/views.ts";
 
 const broken = (): boolean => {
   throw new Error("no such file");
@@ -63,6 +63,21 @@ describe("an enabled script that fails where modules have their own queues", () 
     expect(lab.releases.has("web")).toBe(true);
     expect(web(lab)).toMatchObject({ enabled: true, problem: undefined, retry: undefined });
     expect(lab.broken).toEqual([]);
+  });
+
+  it("is not said to have decided anything before its first answer", async () => {
+    const lab = await start(undefined);
+    const decision = (): string | undefined =>
+      whyOf({ view: lab.state.view, queues: lab.queues.views() }, "web", lab.clock.now())[0];
+    const unknown =
+      "Its enabled script fails, so it is unknown whether the module is enabled; until it answers: ";
+    expect(decision()).toBe(`${unknown}Disabled: its enabled script has not answered yet`);
+    answer.now = true;
+    await lab.run(40_000);
+    answer.now = undefined;
+    lab.edit({ global: "{ z: 1 }" });
+    await lab.run(1000);
+    expect(decision()).toBe(`${unknown}Enabled by the module's own values.yaml`);
   });
 
   it("keeps the last answer: an edit of another module runs, and nothing is removed", async () => {

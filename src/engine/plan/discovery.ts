@@ -158,14 +158,13 @@ function decideWithoutScript({ record, flag }: ModuleFacts): Enablement {
  * The decision about a module whose `enabled` script failed: the last one stays, and the module runs nothing. At a start, the module
  * counts as on if this operator owns its release.
  */
-function decideWithoutAnswer({ record, flag, owner }: ModuleFacts, problem: Problem): Enablement {
+function decideWithoutAnswer({ record, owner }: ModuleFacts, problem: Problem): Enablement {
   const { isDiscovered, enabled, enabledBy: by, enabledReason: reason } = record;
   if (isDiscovered) return { enabled, by, reason, problem };
-  return {
-    ...(owner === "ours" ? { enabled: true, by: flag.by } : { enabled: false, by: "script" }),
-    problem,
-  };
+  return { enabled: owner === "ours", by: "none", reason: UNANSWERED, problem };
 }
+
+const UNANSWERED = "its enabled script has not answered yet";
 
 /** The decision to switch a module on, with the problem that keeps it from running, if there is one. */
 function enableUnlessInvalid(facts: ModuleFacts, decision: Enablement): Enablement {

@@ -28,14 +28,14 @@ export function describeAwaitedTask(task: Task): string {
   return `${task.trigger.binding.name} hook ${task.hook.name}${ofModule}`;
 }
 
-/** Says whether and why a module is on, and that its `enabled` script fails: then the previous decision remains in force. */
+/** Says whether and why a module is on, and that its `enabled` script fails: until it answers, the previous decision remains in force, if there is one. */
 export function describeDecision(module: ModuleView): string {
   const text = `${describeEnablement(module)}${explainHowToSwitchOn(module)}`;
   const decision = module.isDiscovered ? text : undefined;
   if (module.retry?.reason !== "ScriptFailed")
     return decision ?? "Nothing has decided yet whether it is enabled";
-  const before = decision === undefined ? "before that nothing was decided" : `before that: ${decision}`;
-  return `Its enabled script fails, so it is unknown whether the module is enabled; ${before}`;
+  const inForce = decision === undefined ? "nothing was decided before" : `until it answers: ${decision}`;
+  return `Its enabled script fails, so it is unknown whether the module is enabled; ${inForce}`;
 }
 
 /** A hint how to switch on a module that is off because no setting switches it on; empty for any other module. */

@@ -124,8 +124,8 @@ describe("an enabled script that fails", () => {
     since: Date.UTC(2025, 11, 31, 23, 58),
   } as const;
   it.each([
-    [false, /^Its enabled script fails, .*; before that nothing was decided$/],
-    [true, /^Its enabled script fails, .*; before that: Enabled by /],
+    [false, /^Its enabled script fails, .*; nothing was decided before$/],
+    [true, /^Its enabled script fails, .*; until it answers: Enabled by /],
   ])("is said before what was decided earlier: %s", (decided, first) => {
     const { why } = explainWeb({ web: { isDiscovered: decided, retry } });
     expect(why[0]).toMatch(first);
