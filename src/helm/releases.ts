@@ -76,8 +76,8 @@ export class Releases {
   #prefetcher: ChartPrefetcher | undefined;
   readonly #capabilities: ReturnType<typeof cacheCapabilities>;
   readonly #formerObjects: FormerObjectsWatch;
-  /** As in `Reconciler`. */
-  readonly #crdModules = new Map<string, string>();
+  /** The names of the CRDs that were applied last from `crds/` of each module. */
+  readonly #crdsByModule = new Map<string, readonly string[]>();
 
   /** Builds the tools under the operator's own account (`#reconciler`), from which `ModuleTools` derives those of each module. */
   constructor(options: ReleasesOptions) {
@@ -106,7 +106,7 @@ export class Releases {
       mayMove: options.mayMove ?? (() => true),
       deferredLabels: this.#deferredLabels,
       findPendingOwners: async (signal) => (await this.#prefetcher?.findPendingOwners(signal)) ?? new Map(),
-      crdModules: this.#crdModules,
+      findCrdModule: (crd) => this.#findCrdModule(crd),
       watchFormerObjects: (...args) => this.#formerObjects.add(...args),
       getIdentity: (module) => this.#moduleTools.getIdentity(module),
       render: (reconciliation) => this.#prefetcher?.render(reconciliation) ?? renderChart(reconciliation),
@@ -301,8 +301,7 @@ export class Releases {
     try {
       const tools = { ...this.#createCrdTools(request), ...request, ...listeners };
       const applied = await ensureCrds(request.files, tools);
-      if (request.release !== undefined)
-        for (const crd of applied) this.#crdModules.set(crd, request.release);
+      if (request.release !== undefined) this.#crdsByModule.set(request.release, applied);
     } catch (error) {
       throw this.#moduleTools.toCrdError(request, error);
     } finally {
@@ -310,6 +309,14 @@ export class Releases {
       this.#capabilities.forget();
       this.#options.kinds?.recheckKinds();
     }
+  }
+
+  /** As in `Reconciler`. */
+  #findCrdModule(crd: string): string | undefined {
+    const { hasModule } = this.#reconciler;
+    return this.#crdsByModule
+      .entries()
+      .find(([module, crds]) => crds.includes(crd) && hasModule(module))?.[0];
   }
 
   /** The tools for work on the CRDs of a module, with the client that acts for the module. */

@@ -130,8 +130,8 @@ export interface Reconciler extends ReleaseCheckTools {
   readonly deferredLabels: DeferredLabels;
   /** Finds the module of the current converge that is about to apply each object, by `namespacedKey`. */
   readonly findPendingOwners: (signal?: AbortSignal) => Promise<ReadonlyMap<string, string>>;
-  /** The module from whose `crds/` the operator has applied each CRD, by the name of the CRD. */
-  readonly crdModules: ReadonlyMap<string, string>;
+  /** Finds the module from whose `crds/` the operator has applied the CRD of this name. */
+  readonly findCrdModule: (crd: string) => string | undefined;
   /** Reports those former objects of a release that finalizers keep, until they are deleted. `tools` act for the module. */
   readonly watchFormerObjects: (
     release: string,

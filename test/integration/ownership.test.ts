@@ -210,6 +210,10 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
   );
 
   test.runIf(once)("a CRD from crds/ of another module is refused, and the module named", async () => {
+    const missing = new Set<string>();
+    releases.close();
+    releases = open({ hasModule: (module) => !missing.has(module) });
+    await releases.observed.waitUntilReady();
     const name = `things.${lab.namespace}.example.com`;
     const definition = crd(`${lab.namespace}.example.com`);
     onTestFinished(async () => {
@@ -220,6 +224,11 @@ describe.each(HELMS)("objects of releases, with %s", (which) => {
     await releases.ensureCrds({ release: "other", files: [file] });
     await chart("a", map("own"), definition);
     await expect(bring("a")).rejects.toThrow(`CustomResourceDefinition/${name} of crds/ of module other;`);
+    await releases.ensureCrds({ release: "other", files: [] });
+    await expect(bring("a")).rejects.toThrow(`CustomResourceDefinition/${name} of no release;`);
+    await releases.ensureCrds({ release: "other", files: [file] });
+    missing.add("other");
+    await expect(bring("a")).rejects.toThrow(`CustomResourceDefinition/${name} of no release;`);
   });
 
   test.runIf(once)("a namespace that comes into a chart later, from values, is kept too", async () => {

@@ -135,13 +135,13 @@ interface TakeoverAttempt {
  * has confirmed exactly these objects by their token.
  */
 export function requireTakeoverConsent(
-  { logger, operator, crdModules }: Pick<Reconciler, "logger" | "operator" | "crdModules">,
+  { logger, operator, findCrdModule }: Pick<Reconciler, "logger" | "operator" | "findCrdModule">,
   { module, confirmedTakeover: confirmed = "" }: TakeoverRequest,
   { what, objects }: TakeoverAttempt,
 ): void {
   const token = computeTakeoverToken(objects);
   if (objects.length === 0 || module.helm?.takeOwnership === true || confirmed === token) return;
-  const named = objects.map((object) => describeWithOwner(object, crdModules));
+  const named = objects.map((object) => describeWithOwner(object, findCrdModule));
   const firstNamed = named.slice(0, MAX_LOGGED_OBJECTS);
   logger.warn("Existing objects are not adopted", { module: module.name, objects: firstNamed });
   // The user has confirmed other objects, or an object has changed since.
@@ -166,22 +166,24 @@ function computeTakeoverToken(objects: readonly LiveObject[]): string {
 }
 
 /** For people: the object, and the release that owns it, or the module whose `crds/` contains it. */
-function describeWithOwner({ ref, owner }: LiveObject, crdModules: Reconciler["crdModules"]): string {
+function describeWithOwner({ ref, owner }: LiveObject, findCrdModule: Reconciler["findCrdModule"]): string {
   const name = resourceName(ref);
   if (owner !== undefined) return `${name} of ${owner.namespace}/${owner.release}`;
-  const module = ref.kind === "CustomResourceDefinition" ? crdModules.get(ref.name) : undefined;
+  const module = ref.kind === "CustomResourceDefinition" ? findCrdModule(ref.name) : undefined;
   return module === undefined ? `${name} of no release` : `${name} of crds/ of module ${module}`;
 }
 
 /** Logs and counts that a module's release gets objects of other owners. */
 export function reportTakeover(
-  { logger, report, crdModules }: Pick<Reconciler, "logger" | "report" | "crdModules">,
+  { logger, report, findCrdModule }: Pick<Reconciler, "logger" | "report" | "findCrdModule">,
   module: string,
   taken: readonly LiveObject[],
   message: string,
 ): void {
   if (taken.length === 0) return;
-  const objects = taken.map((object) => describeWithOwner(object, crdModules)).slice(0, MAX_LOGGED_OBJECTS);
+  const objects = taken
+    .map((object) => describeWithOwner(object, findCrdModule))
+    .slice(0, MAX_LOGGED_OBJECTS);
   logger.warn(message, { module, objects });
   report?.tookOver(module, objects);
 }
