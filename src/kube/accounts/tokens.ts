@@ -5,8 +5,8 @@ import { createHash } from "node:crypto";
 import { oneLine, retryAfterErrors } from "../../base/index.ts";
 import { describeAccount, userOf, type Account } from "../../base/model/index.ts";
 import { ApiError, isAlreadyExists, isConflict, isForbidden, isNotFound } from "../api-errors.ts";
-import type { KubeAccess } from "../client/client.ts";
-import { create, remove, type Target } from "../client/verbs.ts";
+import type { KubeAccess, KubeClient } from "../client/client.ts";
+import { create, listMetadata, remove, type Target } from "../client/verbs.ts";
 import {
   MANAGED_BY_OPERATOR,
   RUN_SECRET_PREFIX,
@@ -14,6 +14,7 @@ import {
   SERVICE_ACCOUNTS,
   type Secret,
 } from "../resources.ts";
+import { formatLabelSelector } from "../watch/watch-spec.ts";
 import { MissingAccountError } from "./accounts.ts";
 import { findMissingRule } from "../permissions.ts";
 
@@ -95,23 +96,35 @@ export class RunTokens {
 
   /**
    * Starts to revoke the tokens that an operator which was killed has left for these modules, since a module that is disabled now does not
-   * run again. Call it before the first run, which waits until its Secret is deleted.
+   * run again. Call it before the first run, which waits until its Secret is deleted. One list for each namespace shows which Secrets are left; if the
+   * list fails, all are deleted that may be left.
    */
   revokeFormer(owners: readonly TokenOwner[]): void {
-    const { client, clock, operator, logger } = this.#options;
-    for (const owner of owners) {
-      const key = keyOf(owner);
-      const { module, account } = owner;
-      const target = { resource: SECRETS, namespace: account.namespace, name: secretNameOf(owner, operator) };
-      const revoking: Promise<unknown> = revokeSecret({ client, clock }, target)
-        .catch((error: unknown) => {
-          logger.debug("A former token cannot be revoked", { module, error: oneLine(error) });
-        })
-        .finally(() => {
-          if (this.#revocations.get(key) === revoking) this.#revocations.delete(key);
-        });
-      this.#revocations.set(key, revoking);
+    const { client } = this.#options;
+    const byNamespace = Map.groupBy(owners, ({ account }) => account.namespace);
+    for (const [namespace, ownersHere] of byNamespace) {
+      const listing = listSecretNames(client, namespace).catch(() => undefined);
+      for (const owner of ownersHere) this.#revokeIfLeft(owner, listing);
     }
+  }
+
+  /** Starts to revoke the former token of a module, unless the list of Secrets shows that there is none. `listing`: undefined if it failed. */
+  #revokeIfLeft(owner: TokenOwner, listing: Promise<ReadonlySet<string> | undefined>): void {
+    const { client, clock, operator, logger } = this.#options;
+    const key = keyOf(owner);
+    const { module, account } = owner;
+    const target = { resource: SECRETS, namespace: account.namespace, name: secretNameOf(owner, operator) };
+    const revoking: Promise<unknown> = listing
+      .then(async (names) => {
+        if (names?.has(target.name) !== false) await revokeSecret({ client, clock }, target);
+      })
+      .catch((error: unknown) => {
+        logger.debug("A former token cannot be revoked", { module, error: oneLine(error) });
+      })
+      .finally(() => {
+        if (this.#revocations.get(key) === revoking) this.#revocations.delete(key);
+      });
+    this.#revocations.set(key, revoking);
   }
 
   /** Resolves when all tokens of runs that have ended are revoked, or cannot be. */
@@ -278,6 +291,13 @@ async function revokeSecret(
     () => remove(client, target, { preconditions, timeoutMs: endsAt - clock.monotonic() }),
     { clock, delays: REVOCATION_DELAYS, isFinal },
   );
+}
+
+/** Lists the names of the Secrets that operators have created in a namespace. */
+async function listSecretNames(client: KubeClient, namespace: string): Promise<ReadonlySet<string>> {
+  const labelSelector = formatLabelSelector({ matchLabels: MANAGED_BY_OPERATOR });
+  const { items } = await listMetadata(client, { resource: SECRETS, namespace }, { labelSelector });
+  return new Set(items.map(({ metadata }) => metadata.name));
 }
 
 const keyOf = ({ module, account }: TokenOwner): string => `${module} ${userOf(account)}`;

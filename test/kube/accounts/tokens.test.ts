@@ -133,19 +133,41 @@ test("a Secret that a killed operator has left is replaced, which revokes its to
   ]);
 });
 
+/** The Secrets of runs of these modules that a killed operator has left. */
+const leftSecrets = (...modules: readonly string[]) => ({
+  json: {
+    kind: "SecretList",
+    items: modules.map((module) => ({ metadata: { name: NAME_OF_WEB.replace("web", module) } })),
+  },
+});
+
 test("Secrets that a killed operator has left are deleted, before the next run creates its own", async () => {
   const { api, runs } = await tokens();
   const deleted = Promise.withResolvers<{ json: object }>();
+  api.on(`GET ${SECRETS}`, leftSecrets("web", "off"));
   api.on(`DELETE ${SECRETS}/${NAME_OF_WEB}`, () => deleted.promise);
   api.on(`DELETE ${SECRETS}/${NAME_OF_WEB.replace("web", "off")}`, { json: {} });
-  runs.revokeFormer([owner, { module: "off", account }]);
+  runs.revokeFormer([owner, { module: "off", account }, { module: "other", account }]);
   const run = runs.withToken(owner, async (token) => (await token()).token);
-  await until(() => api.requests.length === 2);
-  expect(calls(api).toSorted()).toEqual(["DELETE addon-operator-run-off", "DELETE addon-operator-run-web"]);
+  await until(() => api.requests.length === 3);
+  expect(calls(api).toSorted()).toEqual([
+    "DELETE addon-operator-run-off",
+    "DELETE addon-operator-run-web",
+    "GET secrets",
+  ]);
   deleted.resolve({ json: {} });
   expect(await run).toBe("token-1");
-  expect(calls(api)[2]).toBe("POST secrets");
+  expect(calls(api)[3]).toBe("POST secrets");
   await runs.waitForRevocations();
+});
+
+test("all Secrets that may be left are deleted if they cannot be listed", async () => {
+  const { api, runs } = await tokens();
+  api.on(`GET ${SECRETS}`, status(403, "Forbidden"));
+  api.on(`DELETE ${SECRETS}/${NAME_OF_WEB}`, { json: {} });
+  runs.revokeFormer([owner]);
+  await runs.waitForRevocations();
+  expect(calls(api)).toEqual(["GET secrets", "DELETE addon-operator-run-web"]);
 });
 
 test("without rights on Secrets, the token expires by itself, which is reported once", async () => {
@@ -269,6 +291,7 @@ test.each(["after a run", "of an operator that was killed"])(
       return { json: { metadata: { ...(JSON.parse(body) as { metadata: object }).metadata, uid: "new" } } };
     });
     api.on(`DELETE ${path}`, answer);
+    api.on(`GET ${SECRETS}`, leftSecrets("web"));
     const before = api.count(`DELETE ${path}`);
     await revoke();
     await passWhile(clock, runs.waitForRevocations());
