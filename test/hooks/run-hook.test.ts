@@ -146,7 +146,7 @@ describe("what a run gets", () => {
     const { failure } = await start({
       // Not a shell, which sets variables of its own.
       hook: hookAt("env", undefined, "/usr/bin"),
-      env: { LD_LIBRARY_PATH: "/operator" },
+      env: { LD_LIBRARY_PATH: "/operator", HOME: "/home/operator" },
       snapshots,
       values: JSON.stringify({ global: hostile, m: { env: hostile, ...hostile } }),
     });
@@ -158,10 +158,12 @@ describe("what a run gets", () => {
       /^A hook gets the following environment variables:\n([^]*?)\n\n[^|\n]/m.exec(page) ?? [];
     const firstCells = table.split("\n").map((row) => row.split("|")[1] ?? "");
     const documented = firstCells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name));
-    const own = ["PATH", "LD_LIBRARY_PATH"];
+    const own = ["PATH", "LD_LIBRARY_PATH", "HOME"];
     // SHELL_LIB_PATH is a variable of all hooks, which the environment of the operator has here.
     const expected = documented.filter((name): name is string => name !== "SHELL_LIB_PATH");
     expect(names.toSorted()).toEqual([...expected, ...own].toSorted());
+    // docs/guides/running.md, "Credentials": only helm has a home of its own.
+    expect(lines).toContain("HOME=/home/operator");
   });
 
   test.each<[string, HookTrigger, boolean]>([
