@@ -4,8 +4,9 @@ import { readFileSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Writable } from "node:stream";
 
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 
 import { systemClock } from "../../../src/base/index.ts";
 import {
@@ -110,16 +111,20 @@ test("what dead processes left is removed, what belongs to the living stays", as
 });
 
 test("the directory of a process that has ended is removed, although its parent has not collected it", async () => {
-  // A parent that never waits for its child.
-  const parent = spawn("sh", ["-c", "sleep 0 & echo $!; exec sleep 60"], {
-    stdio: ["ignore", "pipe", "ignore"],
+  // The child ends at the end of its input, when its parent has become a program that never waits for it.
+  const parent = spawn("sh", ["-c", "read line <&3 & echo $!; exec sleep 600 3<&-"], {
+    stdio: ["ignore", "pipe", "ignore", "pipe"],
   });
-  const [pid] = (await once(parent.stdout, "data")) as [Buffer];
-  const stat = (): string[] => readFileSync(`/proc/${Number(pid)}/stat`, "latin1").split(" ");
+  onTestFinished(() => void parent.kill("SIGKILL"));
+  const [pid] = (await once(parent.stdout!, "data")) as [Buffer];
+  const read = (process: number, file: string): string =>
+    readFileSync(`/proc/${process}/${file}`, "latin1").trim();
+  await vi.waitUntil(() => read(parent.pid!, "comm") === "sleep", { timeout: 60_000 });
+  (parent.stdio[3] as Writable).end();
+  const stat = (): string[] => read(Number(pid), "stat").split(" ");
   await vi.waitUntil(() => stat()[2] === "Z", { timeout: 60_000 });
   await mkdir(join(root, `kube.${Number(pid)}-${stat()[21]}.AbCdEf`));
   expect(await removeStaleDirs(root, systemClock)).toBe(1);
-  parent.kill("SIGKILL");
 });
 
 test("what a hook left in the background is ended with its operator, what another process started is not", async () => {
