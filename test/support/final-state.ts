@@ -129,14 +129,20 @@ export async function expectPicture(
   );
 }
 
-/** After the end: the operator stops in good order, and nothing of it or its predecessors is left. */
+/** After the end: the operator stops in good order, and nothing of it or its predecessors is left. A failure has the end of its log. */
 export async function expectNothingLeft(pageState: PageState, operator: OperatorProcess): Promise<void> {
+  await checkNothingLeft(pageState, operator).catch((error: unknown) => {
+    throw new Error(`${String(error)}\n${operator.log().slice(-6000)}`, { cause: error });
+  });
+}
+
+async function checkNothingLeft(pageState: PageState, operator: OperatorProcess): Promise<void> {
   // The private kubeconfigs of the operator last as long as it does.
   const atRest = (): string[] =>
     pageState.scratch().filter((name) => !name.startsWith(`kube.${operator.pid}-`));
   await eventually(() => expect(atRest()).toEqual([]), "no temp files at rest");
   expect(pageState.processes([operator.pid])).toEqual([]);
-  expect(await operator.stop()).toMatchObject({ code: 0 });
+  expect(await operator.stop()).toEqual({ code: 0, signal: null });
   const lease = ["get", "lease", "addon-operator-addon-operator", "-n", pageState.namespace];
   expect(await pageState.cluster.json(lease)).toMatchObject({ spec: { holderIdentity: "" } });
   expect(pageState.processes()).toEqual([]);
