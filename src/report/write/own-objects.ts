@@ -64,6 +64,8 @@ const LIST_TIMEOUT_MS = 30_000;
 export class OwnObjects {
   readonly #api: StatusApi;
   readonly #stores: Readonly<Record<ObjectId["kind"], ObjectStore<StoredAddonObject>>>;
+  /** Whether the first list of each watch is complete or has failed; pending until then. */
+  readonly #firstLists = new Map<ObjectId["kind"], Promise<boolean>>();
   readonly #callOptions: { readonly signal: AbortSignal; readonly timeoutMs: number };
 
   /** Reads nothing yet. An AddonOperator of another name in the namespace belongs to another operator, so the cache omits it. */
@@ -89,18 +91,14 @@ export class OwnObjects {
     return this.#stores[id.kind].get(this.#storeKey(id));
   }
 
-  /** Reads all objects of the kinds that the operator creates from the server into the cache, and returns them. Throws an ApiError 404 if a CRD is missing. */
+  /**
+   * Returns all objects of the kinds that the operator creates, once the first lists of their watches are complete. Lists the objects of a kind itself if
+   * it is not watched, or its watch fails. Throws an ApiError 404 if a CRD is missing.
+   */
   async loadObjects(): Promise<[id: ObjectId, object: StoredAddonObject][]> {
-    const { client, namespace, signal } = this.#api;
     for (const kind of OWN_KINDS) {
-      const path = pathOf(RESOURCES[kind], { namespace });
-      await this.#stores[kind].fetchList(async () => {
-        const request = { path, signal, timeoutMs: LIST_TIMEOUT_MS };
-        const list = await client.json<{ items: WatchedObject[]; metadata?: NamedMeta }>(request);
-        // The server leaves out the kind of the items of a list.
-        const items = list.items.map((item) => ({ ...item, kind }));
-        return { items, resourceVersion: list.metadata?.resourceVersion ?? "" };
-      });
+      const isListed = await this.#firstLists.get(kind);
+      if (isListed !== true) await this.#listObjects(kind);
     }
     return OWN_KINDS.flatMap((kind) =>
       [...this.#stores[kind].entries()].map(([key, object]): [ObjectId, StoredAddonObject] => [
@@ -108,6 +106,19 @@ export class OwnObjects {
         object,
       ]),
     );
+  }
+
+  /** Lists the objects of a kind into the cache. */
+  #listObjects(kind: ObjectId["kind"]): Promise<void> {
+    const { client, namespace, signal } = this.#api;
+    const path = pathOf(RESOURCES[kind], { namespace });
+    return this.#stores[kind].fetchList(async () => {
+      const request = { path, signal, timeoutMs: LIST_TIMEOUT_MS };
+      const list = await client.json<{ items: WatchedObject[]; metadata?: NamedMeta }>(request);
+      // The server leaves out the kind of the items of a list.
+      const items = list.items.map((item) => ({ ...item, kind }));
+      return { items, resourceVersion: list.metadata?.resourceVersion ?? "" };
+    });
   }
 
   /**
@@ -119,13 +130,19 @@ export class OwnObjects {
     kinds: readonly ObjectId["kind"][] = OWN_KINDS,
   ): () => void {
     const { namespace } = this.#api;
-    const subscriptions = kinds.map((kind) =>
-      this.#stores[kind].watch(
+    const subscriptions = kinds.map((kind) => {
+      const { promise, resolve } = Promise.withResolvers<boolean>();
+      this.#firstLists.set(kind, promise);
+      return this.#stores[kind].watch(
         hub,
         { resource: RESOURCES[kind], namespace },
-        { onChange: (now, _, key) => onChange({ kind, name: splitKey(key).name }, now) },
-      ),
-    );
+        {
+          onChange: (now, _, key) => onChange({ kind, name: splitKey(key).name }, now),
+          onSynced: () => resolve(true),
+          onError: () => resolve(false),
+        },
+      );
+    });
     return () => {
       for (const subscription of subscriptions) subscription.close();
     };

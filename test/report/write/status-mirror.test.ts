@@ -22,7 +22,8 @@ interface World {
   readonly showWaiting: (module: ModuleView, head: string) => Promise<void>;
 }
 
-function world(change: Partial<MirrorOptions> = {}, api = new FakeApi()): World {
+/** `hasLists`: the watches list the objects that exist; otherwise the mirror reads them itself. */
+function world(change: Partial<MirrorOptions> = {}, api = new FakeApi(), hasLists = false): World {
   const clock = new ManualClock(T0);
   const warnings: string[] = [];
   const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
@@ -39,6 +40,13 @@ function world(change: Partial<MirrorOptions> = {}, api = new FakeApi()): World 
   const hub = {
     subscribe: ({ resource }: WatchSpec, consumer: WatchConsumer) => {
       watches.set(resource.kind, consumer);
+      const existing = [...api.objects.values()].filter(({ kind }) => kind === resource.kind);
+      if (hasLists) {
+        for (const object of existing) void consumer.onListed(object as unknown as WatchedObject);
+        void consumer.onSynced("1000");
+      } else {
+        consumer.onError?.(new Error("no answer"));
+      }
       return { whenSynced: Promise.resolve(), close: () => {} };
     },
   };
@@ -149,6 +157,24 @@ describe("StatusMirror", () => {
     await mirror.flush();
     expect(mirror.unwritten()).toBe(0);
     expect(state(api, "b")).toBe("Ready");
+  });
+
+  it("reads what exists at a start from the lists of its watches", async () => {
+    const { api, mirror, show } = world();
+    await show(moduleView("a"));
+    mirror.close();
+    const reads: string[] = [];
+    api.fail = ({ method = "GET", path }) => {
+      if (method === "GET") reads.push(path);
+      return undefined;
+    };
+    const before = api.writes.length;
+    const second = world({}, api, true);
+    await second.show(moduleView("a"));
+    await second.clock.advance(5000);
+    await settle();
+    expect(reads).toEqual([]);
+    expect(api.writes.length).toBe(before);
   });
 
   it("writes nothing at a restart when everything is as it was, and keeps transition times", async () => {
