@@ -27,6 +27,8 @@ export interface ConfigWriterOptions {
   readonly name: string;
   /** The overlay that hooks write to; undefined = the ConfigMap itself. */
   readonly overlay: Overlay | undefined;
+  /** There was never a ConfigMap, because the operator could not create it. */
+  readonly isToBeCreated: () => boolean;
   readonly handleUnseenEdits: () => void;
   /** Called after each write, successful or not. */
   readonly onWriteEnd: () => void;
@@ -92,14 +94,15 @@ export class ConfigWriter {
   }
 
   /**
-   * Reads the newest version, which the patch is applied to. Creates a missing overlay with its last known content. Throws if the ConfigMap
-   * itself is missing: only a user may create it again.
+   * Reads the newest version, which the patch is applied to. Creates a missing overlay with its last known content, and a ConfigMap that could not be
+   * created at the start. Throws if the ConfigMap was deleted: only a user may create it again.
    */
   async #readBase(): Promise<ConfigObject> {
-    const { objects, name, overlay } = this.#options;
+    const { objects, name, overlay, isToBeCreated } = this.#options;
     const newest = await objects.read(overlay?.name ?? name);
     if (newest !== undefined) return newest;
     if (overlay !== undefined) return objects.create(overlay.name, objects.getLastKnown(overlay.name)?.data);
+    if (isToBeCreated()) return objects.create(name);
     throw new Error(`ConfigMapMissing: ConfigMap ${name} does not exist; the patch was not saved`);
   }
 

@@ -28,6 +28,9 @@ interface WatchedConfigOptions extends ConfigLocation {
 /** Edits within this time are handled together: helm and GitOps tools write ConfigMap and overlay in quick succession. */
 const THROTTLE_MS = 10;
 
+/** What counts as the ConfigMap while the operator cannot create it. */
+const NOT_CREATED: ConfigObject = { resourceVersion: "" };
+
 /**
  * Watches the ConfigMap with the operator's configuration, and writes hooks' patches to it. Records valid content; while the
  * content is invalid, the whole last valid content stays in force.
@@ -45,6 +48,8 @@ export class WatchedConfig {
   /** The watch reported a change while a hook's write was under way. */
   #hasUnhandledChange = false;
   #restorer: OverlayRestorer | undefined;
+  /** There is no ConfigMap because the operator could not create it: an empty one counts, until a hook writes to it or a user creates it. */
+  #isToBeCreated = false;
   /** A ConfigMap existed before: then it is a problem if it is missing. */
   #isConfigExpected = false;
   #lastWarnings: ReadonlySet<string> = new Set();
@@ -57,6 +62,7 @@ export class WatchedConfig {
       ...options,
       objects: this.#objects,
       // A user's edit must not count as a change by the hook that writes now.
+      isToBeCreated: () => this.#isToBeCreated,
       handleUnseenEdits: () => {
         if (this.#hasNewVersion()) this.#validate();
       },
@@ -117,7 +123,7 @@ export class WatchedConfig {
     if (overlay !== undefined) await moveOverlay(this.#options, overlay);
   }
 
-  /** Creates an empty ConfigMap at a first start, unless it exists by now. Without the right to create it, continues as if there were an empty one. */
+  /** Creates an empty ConfigMap at a first start, unless it exists by now. Without the right to create it, continues as if there were an empty one; the first write of a hook creates it. */
   async createEmpty(): Promise<void> {
     const { logger, name } = this.#options;
     try {
@@ -128,7 +134,8 @@ export class WatchedConfig {
       if (isAlreadyExists(error)) return void (await this.refresh());
       if (!isForbidden(error)) throw error;
       logger.warn("The empty ConfigMap cannot be created", { configMap: name, error: oneLine(error) });
-      this.#validatedConfig = { resourceVersion: "" };
+      this.#isToBeCreated = true;
+      this.#validatedConfig = NOT_CREATED;
       this.validateAgain();
     }
   }
@@ -192,7 +199,9 @@ export class WatchedConfig {
   #validate(): void {
     const { state, name, overlay } = this.#options;
     this.#hasUnhandledChange = false;
-    this.#validatedConfig = this.#objects.getLatest(name);
+    const latest = this.#objects.getLatest(name);
+    if (latest !== undefined) this.#isToBeCreated = false;
+    this.#validatedConfig = this.#isToBeCreated ? NOT_CREATED : latest;
     if (overlay !== undefined) this.#validatedOverlay = this.#objects.getLastKnown(overlay.name);
     state.beginEvent("edit", { configMap: name });
     this.#applyContent();

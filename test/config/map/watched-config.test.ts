@@ -72,7 +72,10 @@ function world(
         const act = (): Stored => write(request, name);
         return more.between === undefined ? act() : more.between(lab, request, act);
       }
-      if (request.method === "POST") return put((request.body as Stored).data ?? {}, "over");
+      if (request.method === "POST") {
+        const body = request.body as Stored;
+        return put(body.data ?? {}, body.metadata.name);
+      }
       const found = stored.get(name);
       if (found === undefined) throw failure(404, "NotFound");
       return found;
@@ -163,6 +166,41 @@ describe("what hooks write", () => {
     });
     await expect(followed.write("global", add("h"))).rejects.toThrow(/ConfigMapMissing/);
     expect(patches).toEqual([]);
+  });
+});
+
+describe("a ConfigMap that cannot be created at a first start", () => {
+  async function startWithoutRight() {
+    let mayCreate = false;
+    const lab = world({}, ({ method }) => {
+      if (method === "POST" && !mayCreate) throw failure(403, "Forbidden");
+    });
+    lab.lose("cm");
+    await lab.followed.refresh();
+    await lab.followed.createEmpty();
+    return Object.assign(lab, { grant: () => (mayCreate = true) });
+  }
+
+  it("counts as empty, and is created by the first write of a hook that may", async () => {
+    const lab = await startWithoutRight();
+    await expect(lab.followed.write("global", add("h"))).rejects.toThrow(/Forbidden/);
+    lab.grant();
+    await lab.followed.write("global", add("h"));
+    expect(lab.stored().data).toEqual({ global: "hook: h\n" });
+    lab.lose("cm");
+    await expect(lab.followed.write("global", add("i"))).rejects.toThrow(/ConfigMapMissing/);
+  });
+
+  it("is not missing when it is read again, unless it has existed meanwhile", async () => {
+    const lab = await startWithoutRight();
+    await lab.followed.refresh();
+    expect(lab.state.view.config.condition).toBe("ok");
+    lab.put({ global: "a: 1" });
+    await lab.followed.refresh();
+    expect(lab.state.values.config?.global).toEqual({ a: 1 });
+    lab.lose("cm");
+    await lab.followed.refresh();
+    expect(lab.state.view.config.condition).toBe("missing");
   });
 });
 
