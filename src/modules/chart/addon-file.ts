@@ -7,7 +7,7 @@
 import { lstatSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 
-import { canonicalJson, isRange, parseDuration } from "../../base/index.ts";
+import { attempt, canonicalJson, isRange, parseDuration } from "../../base/index.ts";
 import { collect, describeProblem, isJsonObject, objectOf, ProblemError } from "../../base/model/index.ts";
 import type { AccountStatus, Json, JsonObject, AddonOptions, Problem } from "../../base/model/index.ts";
 import { parseMap, createValidator, type Violation } from "../../values/index.ts";
@@ -52,12 +52,14 @@ export const NEWER_KEYS: readonly string[] = ["valuesFrom", "namespace", "servic
 const SCHEMA = schema as JsonObject;
 const validate = createValidator(SCHEMA);
 
-/** Path of the file with the settings of the module in `dir`, for messages and edits; the file need not exist. */
+/** Path of the file with the settings of the module in `dir`, for messages and edits; the file need not exist, and may be unreadable. */
 export function addonFilePath(dir: string): string {
   const file = join(dir, ADDON_FILE);
-  const exists = lstatSync(file, { throwIfNoEntry: false }) !== undefined;
-  const usesDeprecatedFile = !exists && readDeprecatedSettings(dir) !== undefined;
-  return usesDeprecatedFile ? join(dir, MODULE_FILE) : file;
+  const usesDeprecatedFile = attempt(
+    () =>
+      lstatSync(file, { throwIfNoEntry: false }) === undefined && readDeprecatedSettings(dir) !== undefined,
+  );
+  return usesDeprecatedFile === true ? join(dir, MODULE_FILE) : file;
 }
 
 /** Reads the settings of the module in `dir`; empty if it has none. */

@@ -8,7 +8,7 @@ import { existsSync } from "node:fs";
 import { join, sep } from "node:path";
 
 import { attempt } from "../../base/index.ts";
-import type { Module, Tree } from "../../base/model/index.ts";
+import { ProblemError, type Module, type Tree } from "../../base/model/index.ts";
 import { stat } from "./files.ts";
 import { listedPaths, listModule, type Listing } from "./listing.ts";
 import { readModule, registryOrigin, toProblems, unreadableModule } from "./read-module.ts";
@@ -36,6 +36,7 @@ export async function refreshModule(reading: Reading, candidate: ModuleCandidate
   const lastValid = before?.lastValid;
   let listing: Listing;
   try {
+    if (candidate.problem !== undefined) throw new ProblemError(candidate.problem);
     listing = listModule(candidate.dir);
   } catch (error) {
     const problem = toProblems(error, candidate.dir)[0];

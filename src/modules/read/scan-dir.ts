@@ -6,16 +6,18 @@
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 
-import { oneLine } from "../../base/index.ts";
 import { camelCase, describeProblem, type Problem } from "../../base/model/index.ts";
 import { GLOBAL_SOURCES, MODULE_SETTINGS } from "../../values/index.ts";
+import { fileProblem } from "./files.ts";
 import { toFoundFile, type FoundFile } from "./fingerprint.ts";
 
-/** A sub-directory (or a symlink to one) with a valid module name. */
+/** A sub-directory (or a symlink to one) with a valid module name, or an entry with such a name that cannot be read. */
 export interface ModuleDirectory {
   readonly name: string;
   readonly order: number;
   readonly dir: string;
+  /** Why the entry cannot be read: then it counts as a module, whose release must stay. */
+  readonly problem?: Problem | undefined;
 }
 
 /** The entries of one modules directory. */
@@ -29,6 +31,7 @@ export interface DirScan {
   readonly purgeBlockers: readonly string[];
 }
 
+const VALUES_FILE = "values.yaml";
 const IGNORED_NAMES = new Set(["lost+found", "LICENSE", "OWNERS"]);
 const IGNORED_EXTENSIONS = new Set([".md", ".txt"]);
 
@@ -40,22 +43,23 @@ export function scanDir(dir: string, unnumberedOrder: number, mayBeEmpty = false
   const candidates: ModuleDirectory[] = [];
   const refused: Problem[] = [];
   const warnings: string[] = [];
-  const unreadable: string[] = [];
+  const unreadable: Problem[] = [];
   let valuesFile: FoundFile | undefined;
   for (const name of readdirSync(dir).sort()) {
     const entry = classifyEntry(join(dir, name), name);
-    if (entry.type === "broken") unreadable.push(entry.why);
-    else if (entry.type === "other") warnings.push(...entry.warnings);
+    if (entry.type === "other") warnings.push(...entry.warnings);
     else if (entry.type === "values") valuesFile = entry.file;
     else {
-      const candidate = { ...splitEntryName(name, unnumberedOrder), dir: join(dir, name) };
+      const { problem } = entry;
+      const candidate = { ...splitEntryName(name, unnumberedOrder), dir: join(dir, name), problem };
       const nameError = explainInvalidName(candidate.name);
       const message = `no module: ${nameError}`;
-      if (nameError === undefined) candidates.push(candidate);
+      if (problem !== undefined && (nameError !== undefined || isFileName(name))) unreadable.push(problem);
+      else if (nameError === undefined) candidates.push(candidate);
       else refused.push({ file: candidate.dir, message, remedy: "rename the directory" });
     }
   }
-  const notRead = [...unreadable, ...refused.map(describeProblem)];
+  const notRead = [...unreadable, ...refused].map(describeProblem);
   warnings.push(...notRead);
   // The volume of a directory without modules may not be mounted.
   const isEmpty = candidates.length === 0 && !mayBeEmpty;
@@ -68,26 +72,32 @@ export function byOrder(a: ModuleDirectory, b: ModuleDirectory): number {
   return a.order - b.order || (a.name < b.name ? -1 : Number(a.name > b.name));
 }
 
-/** The kind of an entry of a modules directory; `broken` entries cannot be read. */
+/** The kind of an entry of a modules directory. A `directory` with a problem cannot be read: what it is is unknown. */
 type DirEntry =
-  | { readonly type: "directory" }
+  | { readonly type: "directory"; readonly problem?: Problem }
   | { readonly type: "other"; readonly warnings: readonly string[] }
-  | { readonly type: "values"; readonly file: FoundFile }
-  | { readonly type: "broken"; readonly why: string };
+  | { readonly type: "values"; readonly file: FoundFile };
+
+/** Whether an entry of this name is a file, not a module. */
+function isFileName(name: string): boolean {
+  return name === VALUES_FILE || IGNORED_EXTENSIONS.has(extname(name));
+}
 
 /** Determines the kind of an entry of a modules directory. Never throws. */
 function classifyEntry(path: string, name: string): DirEntry {
   if (name.startsWith(".") || IGNORED_NAMES.has(name)) return { type: "other", warnings: [] };
   try {
     const stats = statSync(path, { throwIfNoEntry: false });
-    if (stats === undefined) return { type: "broken", why: `${path}: is a link to nothing` };
-    if (stats.isDirectory() && name !== "values.yaml") return { type: "directory" };
-    if (name === "values.yaml") return { type: "values", file: toFoundFile(path, stats) };
-    const isText = IGNORED_EXTENSIONS.has(extname(name));
-    const warnings = isText ? [] : [`${path}: is neither a module directory nor values.yaml`];
+    if (stats === undefined) {
+      const problem = { file: path, message: "is a link to nothing", remedy: "remove or fix it" };
+      return { type: "directory", problem };
+    }
+    if (stats.isDirectory() && name !== VALUES_FILE) return { type: "directory" };
+    if (name === VALUES_FILE) return { type: "values", file: toFoundFile(path, stats) };
+    const warnings = isFileName(name) ? [] : [`${path}: is neither a module directory nor values.yaml`];
     return { type: "other", warnings };
   } catch (error) {
-    return { type: "broken", why: `${path}: cannot be read: ${oneLine(error)}` };
+    return { type: "directory", problem: fileProblem(path, error) };
   }
 }
 

@@ -266,6 +266,8 @@ describe("which files of a module count", () => {
   });
 });
 
+const LOOP = expect.stringMatching(/^DIR\/notes\.txt: cannot be read: ELOOP/) as string;
+
 describe("what is reported of files that cannot count", () => {
   it.each<readonly [string, (on: Directories) => Promise<void>, string]>([
     [
@@ -273,7 +275,12 @@ describe("what is reported of files that cannot count", () => {
       (on) => on.put("m/notes.sh"),
       "DIR/notes.sh: is neither a module directory nor values.yaml",
     ],
-    ["a link to nothing", (on) => on.link("m/1-y", "nowhere"), "DIR/1-y: is a link to nothing"],
+    [
+      "a link to nothing without a module's name",
+      (on) => on.link("m/B", "x-"),
+      "DIR/B: is a link to nothing (remove or fix it)",
+    ],
+    ["a file that cannot be looked at", (on) => on.link("m/notes.txt", "notes.txt"), LOOP],
     [
       "the name of globals",
       (on) => on.put("m/global/a"),
@@ -325,12 +332,25 @@ describe("what is reported of files that cannot count", () => {
     expect([warnings, purgeBlockers, modules.length]).toEqual([[], [], 1]);
   });
 
-  it("blocks purges where an entry cannot be looked at", async () => {
+  it.each([
+    ["leads to nothing", "nowhere", /is a link to nothing \(remove or fix it\)$/],
+    ["cannot be looked at", "1-web", /cannot be read: ELOOP.*\(check that it exists and its rights\)$/],
+  ])("keeps a module whose entry %s, as one with a problem", async (_, target, problem) => {
     const on = await directories();
-    await on.put("m/x/README.md");
-    await on.link("m/1-y", "1-y");
-    const { purgeBlockers } = await on.read();
-    expect(purgeBlockers).toEqual([expect.stringMatching(/m\/1-y: cannot be read: ELOOP/)]);
+    await on.put("m/2-x/README.md");
+    await on.put("m/values.yaml", "web: {a: 1}\n");
+    await on.link("m/1-web", target);
+    const { modules, warnings, purgeBlockers } = await on.read();
+    expect(modules.map(({ name }) => name)).toEqual(["web", "x"]);
+    const [web, x] = modules.map((module) => module.problem && describeProblem(module.problem));
+    expect([web, x]).toEqual([expect.stringMatching(problem), undefined]);
+    expect(web?.startsWith(`${on.at("m/1-web")}: `)).toBe(true);
+    expect([modules[0]?.order, modules[0]?.common.section, warnings, purgeBlockers]).toEqual([
+      1,
+      { a: 1 },
+      [],
+      [],
+    ]);
   });
 
   it("reports doubts about the values of the directory", async () => {
@@ -433,8 +453,8 @@ describe("lint of a modules directory", () => {
     expect(found).toEqual([
       expect.stringMatching(/^DIR\/Foo: no module: /),
       expect.stringMatching(/^DIR\/x\/values.yaml: line 2, column \d+: not valid YAML/),
+      "DIR/2-y: is a link to nothing (remove or fix it)",
       "DIR/notes.sh: is neither a module directory nor values.yaml",
-      "DIR/2-y: is a link to nothing",
     ]);
   });
 });

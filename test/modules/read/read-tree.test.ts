@@ -86,13 +86,17 @@ describe("layout", () => {
     expect((await read()).modules.map((module) => module.name)).toEqual(["c", "d", "a", "b"]);
   });
 
-  test("a symlink counts under its own name, a dangling one blocks purges", async () => {
+  test("a symlink counts under its own name, a dangling one as a module with a problem", async () => {
     await put("elsewhere/templates/x.yaml");
     await symlink(join(root, "elsewhere"), join(root, "m/005-linked"));
     await symlink(join(root, "nowhere"), join(root, "m/006-lost"));
     const tree = await read();
-    expect(tree.modules).toMatchObject([{ name: "linked", order: 5, chart: "synthetic" }]);
-    expect(tree.purgeBlockers).toEqual([expect.stringContaining("006-lost")]);
+    const problem = { file: join(root, "m/006-lost"), message: "is a link to nothing" };
+    expect(tree.modules).toMatchObject([
+      { name: "linked", order: 5, chart: "synthetic" },
+      { name: "lost", order: 6, problem },
+    ]);
+    expect(tree.purgeBlockers).toEqual([]);
   });
 
   test.each(["Foo", "a_b", "foo-1", "global", "001-", "x".repeat(54)])("refuses the name %s", async (dir) => {
