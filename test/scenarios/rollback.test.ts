@@ -34,6 +34,26 @@ function requestRollback({ state }: EngineLab): void {
   state.recordModule("m", "rollbackRequested", { revision: 1, userValuesDigest });
 }
 
+describe.each(["main", "own"] as const)("a module that fails, in queues %s", (moduleQueues) => {
+  it.each<readonly [string, (lab: EngineLab) => void]>([
+    ["a run", ({ state }) => state.recordModule("m", "runRequested", "t1")],
+    ["a rollback", requestRollback],
+  ])("is tried at once when a user requests %s, once for each request", async (_, request) => {
+    const lab = new EngineLab({ modules: [module()], moduleQueues });
+    await lab.start();
+    lab.helmFails = () => "no";
+    lab.edit({ m: "a: 2" });
+    await lab.run(120_000);
+    const tries = () => lab.linesOf("hook m/h: beforeHelm").length + lab.linesOf("rollback").length;
+    const before = tries();
+    request(lab);
+    await lab.run(0);
+    const after = tries();
+    await lab.run(1000);
+    expect([after > before, tries()]).toEqual([true, after]);
+  });
+});
+
 const FAILED = { message: "no" } as HelmError["result"];
 const FORBIDDEN = new ApiError({ status: 403, reason: "Forbidden", message: "secrets is forbidden" });
 

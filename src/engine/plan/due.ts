@@ -172,12 +172,13 @@ function isFrontRunPending(runs: readonly DueTask[], view: View): boolean {
 }
 
 /**
- * Names of the modules whose run or removal began with configuration that is not in force any more. The removal of a disabled
- * module is outdated when an edit enables the module again.
+ * Names of the modules whose run or removal began with configuration that is not in force any more, or whose failed run a user has requested
+ * since. The removal of a disabled module is outdated when an edit enables the module again.
  */
 function findOutdatedModules(view: View): string[] {
   const isOutdated = (module: ModuleView): boolean => {
-    if (module.enabled) return isRunOutdated(module) || isOutdatedByGlobals(module, view);
+    if (module.enabled)
+      return isRunOutdated(module) || isOutdatedByGlobals(module, view) || isRetryRequested(module);
     // Only discovery runs `enabled` scripts, so an edit does not switch on what a script has switched off.
     return module.activity === "deleting" && module.flag && module.enabledBy !== "script";
   };
@@ -195,6 +196,12 @@ function isOutdatedByGlobals(module: ModuleView, view: View): boolean {
   if (activity !== "none" && attempted?.given !== givenDigest) return true;
   const delaysConverge = (activity !== "none" || retry !== undefined) && !view.moduleQueues.hasOwnQueue(name);
   return delaysConverge && hasGlobalConfigChanged(view);
+}
+
+/** Whether a user has requested a run since the last try failed: its back-off ends, once for each request. */
+function isRetryRequested({ activity, retry, attempted, requestedToken }: ModuleView): boolean {
+  if (activity !== "none" || retry === undefined || attempted === undefined) return false;
+  return requestedToken !== undefined && attempted.token !== requestedToken;
 }
 
 /** Whether a run in progress, or one to be retried, began with configuration or files that are not in force any more. */
