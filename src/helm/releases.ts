@@ -38,6 +38,7 @@ import { retainBeforeRemoval } from "./objects/retain.ts";
 import { DeferredLabels } from "./release/deferred-labels.ts";
 import { oneLine } from "../base/index.ts";
 import { ensureNamespace, completeMove } from "./release/relocate.ts";
+import { findWriteRefusal } from "./release/record.ts";
 import { isInstalled } from "./release/revisions.ts";
 import { ObservedReleases, type ObservedOptions } from "./release/observed-releases.ts";
 import type { ReleaseStore } from "./release/release-store.ts";
@@ -252,9 +253,11 @@ export class Releases {
     await withHookWatch(tools, run, (end) =>
       this.#runUninstall(tools, { release: name, overrides: helm, signal: end }),
     );
-    await this.store.refresh(name);
-    if (isInstalled(this.store.get(name)))
-      throw new UnseenError(name, "uninstall", this.#options.client.credentialsInfo.server);
+    const left = await this.store.refresh(name);
+    if (isInstalled(left)) {
+      const { server } = this.#options.client.credentialsInfo;
+      throw new UnseenError(name, "uninstall", server, await findWriteRefusal(tools.client, left));
+    }
     await handleFormerObjects(tools, name, { recorded, signal });
   }
 

@@ -653,6 +653,56 @@ ${CONFIG_MAP}`;
     expect(await kubectl("get", "secrets", "-o", "name")).toBe("");
   });
 
+  test("an uninstall whose record a policy refuses names the policy", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    const metadata = { name: `keep-${lab.namespace}` };
+    const apiVersion = "admissionregistration.k8s.io/v1";
+    const rule = { apiGroups: [""], apiVersions: ["v1"], resources: ["secrets"], operations: ["UPDATE"] };
+    const policy = {
+      matchConstraints: { resourceRules: [rule] },
+      validations: [{ expression: "false", message: "records are read-only" }],
+    };
+    const namespaceSelector = { matchLabels: { "kubernetes.io/metadata.name": lab.namespace } };
+    const binding = {
+      policyName: metadata.name,
+      validationActions: ["Deny"],
+      matchResources: { namespaceSelector },
+    };
+    await cluster().apply({ apiVersion, kind: "ValidatingAdmissionPolicy", metadata, spec: policy });
+    await cluster().apply({ apiVersion, kind: "ValidatingAdmissionPolicyBinding", metadata, spec: binding });
+    try {
+      await eventually(async () => {
+        const change = kubectl("label", "secret", "-l", "owner=helm", "a=b", "--dry-run=server");
+        await expect(change).rejects.toThrow("records are read-only");
+      }, "the policy is in force");
+      const removal = releases.uninstall({ name: "m" }, AbortSignal.timeout(50_000));
+      await expect(removal).rejects.toThrow(
+        /^helm uninstall m: helm reports success, but it could not write the record of the release: .*keep-.*records are read-only/,
+      );
+    } finally {
+      await cluster().kubectl([
+        "delete",
+        `validatingadmissionpolicybinding/${metadata.name}`,
+        `validatingadmissionpolicy/${metadata.name}`,
+      ]);
+    }
+    const remove = () => releases.uninstall({ name: "m" }, AbortSignal.timeout(50_000));
+    await eventually(remove, "the policy is not in force any more");
+    expect(releases.observed.get("m")?.status).toBe("uninstalled");
+  });
+
+  test("an uninstall of another cluster names the helm binary", async () => {
+    await putChart();
+    await reconcile({ m: { a: 1 } });
+    const bin = join(lab.root, "helm");
+    await writeFile(bin, "#!/bin/sh\nexit 0\n", { mode: 0o755 });
+    await restart({ bin });
+    await expect(releases.uninstall({ name: "m" }, AbortSignal.timeout(50_000))).rejects.toThrow(
+      /^helm uninstall m: helm reports success, but https:.* shows no trace of it; check that the helm binary/,
+    );
+  });
+
   test("an uninstall that was cut short is recovered", async () => {
     await putChart();
     await reconcile({ m: { a: 1 } });

@@ -39,10 +39,13 @@ export class ForeignReleaseError extends Error {
 
 /** helm reports success, but the operator's API server has no new revision. */
 export class UnseenError extends Error {
-  constructor(release: string, verb: string, server: string) {
-    super(
-      `helm ${verb} ${release}: helm reports success, but ${server} shows no trace of it; check that the helm binary (--helm-bin) works with the cluster of its --kubeconfig`,
-    );
+  /** `refusal`: why helm cannot write its record, if the API server says so. */
+  constructor(release: string, verb: string, server: string, refusal?: string) {
+    const why =
+      refusal === undefined
+        ? `${server} shows no trace of it; check that the helm binary (--helm-bin) works with the cluster of its --kubeconfig`
+        : `it could not write the record of the release: ${refusal}`;
+    super(`helm ${verb} ${release}: helm reports success, but ${why}`);
     this.name = "UnseenError";
   }
 }

@@ -6,7 +6,7 @@
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
 
-import { SECRETS } from "../../kube/index.ts";
+import { get, replace, SECRETS, type KubeClient, type Secret } from "../../kube/index.ts";
 import { cutDeepParts, DepthError, isTooDeep, oneLine } from "../../base/index.ts";
 import {
   isJsonObject,
@@ -216,6 +216,23 @@ export interface SecretTarget {
 /** The Secret of a revision, as the target of requests. */
 export function secretRef({ namespace, secret }: ReleaseMeta) {
   return { resource: SECRETS, namespace, name: secret };
+}
+
+/**
+ * Asks the API server, without a change, why it refuses that helm marks a release as uninstalled; undefined if it does not. helm ignores
+ * the refusal.
+ */
+export async function findWriteRefusal(client: KubeClient, meta: ReleaseMeta): Promise<string | undefined> {
+  const target = secretRef(meta);
+  try {
+    const secret = await get<Secret>(client, target);
+    const labels = { ...secret.metadata.labels, status: "uninstalled" };
+    const metadata = { ...secret.metadata, labels, resourceVersion: undefined };
+    await replace(client, target, { body: { ...secret, metadata }, dryRun: true });
+    return undefined;
+  } catch (error) {
+    return oneLine(error);
+  }
 }
 
 /** The key of a Secret in an ObjectStore. */
