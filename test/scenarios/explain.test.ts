@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { dumpQueues, renderQueues } from "../../src/surface/debug/index.ts";
+import { explain } from "../../src/report/index.ts";
 import { KnownSecrets } from "../../src/base/index.ts";
 import { EngineLab } from "../support/engine-lab.ts";
 import type { HookSpec } from "../support/engine-lab.ts";
@@ -45,6 +46,32 @@ describe("everything that does not run now has a reason in words", () => {
       "hook 010-discover: beforeAll; failed 4 times: exit code 1: no such host; next try in 9s",
       "converge of all modules: start-up",
     ]);
+  });
+
+  it("a module that an edit switches on or off while a converge is blocked", async () => {
+    let fails = false;
+    const hook: HookSpec = { ...failing, act: () => (fails ? { fail: "no such host" } : {}) };
+    const lab = new EngineLab({
+      globalHooks: [hook],
+      modules: [{ name: "web", enabled: true }, { name: "db" }],
+    });
+    await lab.start();
+    fails = true;
+    lab.edit({ webEnabled: "false", dbEnabled: "true" });
+    await lab.run();
+    const blocker = "waits for beforeAll hook 010-discover (failed 1 time)";
+    const { modules } = explain(evidence(lab), lab.clock.now());
+    expect(modules.get("web")).toMatchObject({ state: "Pending", message: blocker, reasons: [blocker] });
+    expect(why(lab, "web")[0]).toBe(
+      "Enabled by the module's own values.yaml; a newer setting disables it in the next converge",
+    );
+    expect(why(lab, "db")[0]).toBe(
+      "Disabled because nothing enables it; a newer setting enables it in the next converge",
+    );
+    expect(hold(lab, "db")).toBe(blocker);
+    fails = false;
+    await lab.run(5000);
+    expect(why(lab, "web")).toEqual(["Disabled by the ConfigMap"]);
   });
 
   it("a module whose own hook fails, and the one behind it", async () => {

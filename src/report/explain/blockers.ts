@@ -10,7 +10,7 @@ import type { TaskView } from "../../engine/queue/index.ts";
 import { configIsMissing, type ModuleView, type View } from "../../engine/state/index.ts";
 import type { SnapshotIndex } from "./snapshot-index.ts";
 import { describeFailingHook, HOW_TO_END_HANGING_HOOK, type FailingHook } from "./failing-hooks.ts";
-import { describeAwaitedTask, describeRunWait, formatTimes } from "./reasons.ts";
+import { awaitsDecision, describeAwaitedTask, describeRunWait, formatTimes } from "./reasons.ts";
 
 /**
  * What a module waits for, in words; undefined if it waits for nothing. E.g. *waits for cert-manager (failed 5 times)*: the error
@@ -46,9 +46,9 @@ export function findHeadOfDelayingQueue(
   module: ModuleView,
   { runs, main, view }: SnapshotIndex,
 ): TaskView<Task> | undefined {
-  // A converge starts first runs, and runs that it has scheduled. While none is in progress, one may wait in the queue.
+  // A converge starts first runs, and runs that it has scheduled, and decides which modules are enabled. While none is in progress, one may wait in the queue.
   const startsInConverge = module.scheduledRun?.hasBegun === false || module.phase !== "ready";
-  const waitsForConverge = startsInConverge || view.converge.phase === "idle";
+  const waitsForConverge = startsInConverge || awaitsDecision(module) || view.converge.phase === "idle";
   const hasConverge = waitsForConverge && main.some(({ task }) => isConvergeOrBoot(task));
   const head = runs.get(module.name)?.head ?? (hasConverge ? main[0] : undefined);
   if (head === undefined) return undefined;

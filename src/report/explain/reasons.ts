@@ -30,12 +30,26 @@ export function describeAwaitedTask(task: Task): string {
 
 /** Says whether and why a module is on, and that its `enabled` script fails: until it answers, the previous decision remains in force, if there is one. */
 export function describeDecision(module: ModuleView): string {
-  const text = `${describeEnablement(module)}${explainHowToSwitchOn(module)}`;
+  const text = `${describeEnablement(module)}${describeNewerSetting(module)}`;
   const decision = module.isDiscovered ? text : undefined;
   if (module.retry?.reason !== "ScriptFailed")
     return decision ?? "Nothing has decided yet whether it is enabled";
   const inForce = decision === undefined ? "nothing was decided before" : `until it answers: ${decision}`;
   return `Its enabled script fails, so it is unknown whether the module is enabled; ${inForce}`;
+}
+
+/** Whether an edit has switched the module on or off since a converge has decided that: the next one decides again. */
+export function awaitsDecision(module: ModuleView): boolean {
+  const { enabled, enabledBy, enabledReason, flag, isFlagUnknown, problem } = module;
+  // What else decides does not follow the flag.
+  const followsFlag = enabledReason === undefined && enabledBy !== "script" && enabledBy !== "source";
+  return followsFlag && problem === undefined && !isFlagUnknown && enabled !== flag;
+}
+
+/** Says that a newer setting is not in force yet, or how to switch on a module that no setting switches on; empty for any other module. */
+function describeNewerSetting(module: ModuleView): string {
+  if (!awaitsDecision(module)) return explainHowToSwitchOn(module);
+  return `; a newer setting ${module.flag ? "enables" : "disables"} it in the next converge`;
 }
 
 /** A hint how to switch on a module that is off because no setting switches it on; empty for any other module. */

@@ -381,7 +381,7 @@ describe("module why: everything that can be said", () => {
       ],
     ],
     [
-      { web: { enabled: false, enabledBy: "none" } },
+      { web: { enabled: false, enabledBy: "none", flag: false } },
       ["Disabled because nothing enables it (webEnabled: true in the ConfigMap does, or in a values.yaml)"],
     ],
   ])("%j", (world, expected) => {
