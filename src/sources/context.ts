@@ -101,6 +101,7 @@ export class SourcesContext {
     this.blobStore = new BlobStore(
       dir,
       unsignedCharts.flatMap((text) => normalizeChartLocation(text) ?? []),
+      () => this.#keys.problems,
     );
     this.fetcher = new ContentFetcher(options, this.blobStore);
     this.lock = new LockConfigMap(options);

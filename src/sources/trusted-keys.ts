@@ -23,7 +23,7 @@ export function parseInstallerKeys(object: Pick<ConfigMap, "data"> | undefined, 
   const file = `ConfigMap ${name}`;
   if (object === undefined) {
     const remedy = "create it with the public keys of those who sign modules";
-    return { keys: [], problems: [{ file, message: "does not exist, so no module is accepted", remedy }] };
+    return { keys: [], problems: [{ file, message: "does not exist", remedy }] };
   }
   // `collect` adds the problems of an invalid entry to the list, and returns undefined.
   const { [TRUSTED_ROOT]: rootText, ...entries } = object.data ?? {};

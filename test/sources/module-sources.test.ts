@@ -296,6 +296,42 @@ describe("a module that no source names", () => {
   });
 });
 
+describe("a key that cannot be read", () => {
+  it("is named, and is not the reason any more once it is corrected, although the registry is away", async () => {
+    const lab = await sourcesLab();
+    const keys = { data: { "ci.pub": lab.lab.key.publicPem } };
+    lab.api.put(KEYS, { data: { "ci.pub": "hello" } });
+    await lab.push("1.4.2");
+    lab.source({ web: { version: "1.4.2" } });
+    await lab.start();
+    const conditions = () =>
+      Object.fromEntries((lab.status().conditions ?? []).map(({ type, ...each }) => [type, each]));
+    const isRefused = (): boolean => conditions()["Stalled"]?.reason === "NotVerified";
+    await lab.pass(MINUTE, isRefused);
+    expect(conditions()["Ready"]?.message).toBe(
+      "web: the installer names no key or identity for this source, so no module is accepted (--source-keys): ci.pub: contains no PEM public key (use the .pub file of `cosign generate-key-pair`)",
+    );
+    expect(lab.registryModules.origins.get("web")?.problem?.message).toContain(
+      "ci.pub: contains no PEM public key",
+    );
+    // Also for a process that knows the refusal from the status only.
+    for (const isRestarted of [false, true]) {
+      lab.api.put(KEYS, { data: {} });
+      await lab.pass(MINUTE, isRefused);
+      lab.lab.registry.failures = { status: 503, left: Infinity };
+      if (isRestarted) await lab.stop();
+      lab.api.put(KEYS, keys);
+      if (isRestarted) await lab.start();
+      await lab.pass(MINUTE, () => "CheckFailed" in conditions());
+      expect(conditions()).toMatchObject({ Ready: { status: "False", reason: "CheckFailed" } });
+      expect(conditions()).not.toHaveProperty("Stalled");
+    }
+    lab.lab.registry.failures = { status: 503, left: 0 };
+    await lab.pass(10 * MINUTE, () => lab.content("web") === "1.4.2");
+    expect(lab.content("web")).toBe("1.4.2");
+  });
+});
+
 describe("a module that an identity has signed", () => {
   it("is used, and not any more when the trusted root is gone", async () => {
     const lab = await sourcesLab();

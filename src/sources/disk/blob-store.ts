@@ -9,7 +9,14 @@ import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 
 import { attempt, parseJson, readRegularFile } from "../../base/index.ts";
-import { objectOf, objectsIn, type Json, type JsonObject } from "../../base/model/index.ts";
+import {
+  describeProblem,
+  objectOf,
+  objectsIn,
+  type Json,
+  type JsonObject,
+  type Problem,
+} from "../../base/model/index.ts";
 import { digestOf, findModuleArtifact, isDigest, isWithinLocations } from "../registry/index.ts";
 import { NotVerifiedError, referrersTag, simpleSigningTag } from "../registry/index.ts";
 import type { ArtifactReader, BlobReader, Descriptor, Signer, StoredManifest } from "../registry/index.ts";
@@ -22,6 +29,7 @@ import { UnpackedModules } from "./unpacked-modules.ts";
 const MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json";
 /** Most bytes of a manifest, an index or a list of referrers. */
 const MAX_MANIFEST_BYTES = 4 * 1024 * 1024;
+const NO_KEYS = "the installer names no key or identity for this source";
 /** Content is deleted this long after it was last needed. */
 const RETENTION_MS = 3_600_000;
 /** Most bytes of a layer that is unpacked from memory; a larger one is read as a file. */
@@ -35,16 +43,25 @@ const MAX_LAYER_BYTES_IN_MEMORY = 1024 * 1024;
 export class BlobStore implements ArtifactReader, BlobReader {
   readonly #dir: string;
   readonly #unsignedLocations: readonly string[];
+  readonly #listKeyProblems: () => readonly Problem[];
   readonly #unpacked: UnpackedModules;
   /** How many files were stored since the start. */
   #writtenFiles = 0;
   /** What the last garbage collection has seen: the needed digests, the number of stored files, and its time. */
   #lastCollection = { needed: new Set<string>() as ReadonlySet<string>, writtenFiles: 0, at: -Infinity };
 
-  /** `unsigned`: registries and repositories whose charts the installer allows without a signature. */
-  constructor(dir: string, unsigned: readonly string[]) {
+  /**
+   * `unsigned`: registries and repositories whose charts the installer allows without a signature. `listKeyProblems`: why keys of the
+   * installer cannot be used.
+   */
+  constructor(
+    dir: string,
+    unsigned: readonly string[],
+    listKeyProblems: () => readonly Problem[] = () => [],
+  ) {
     this.#dir = dir;
     this.#unsignedLocations = unsigned;
+    this.#listKeyProblems = listKeyProblems;
     this.#unpacked = new UnpackedModules(join(dir, "unpacked"));
   }
 
@@ -182,10 +199,10 @@ export class BlobStore implements ArtifactReader, BlobReader {
       throw new NotVerifiedError(
         `the installer does not allow charts of ${chart.from} without a signature (--unsigned-charts)`,
       );
-    if (!isUnsigned && keys.length === 0)
-      throw new NotVerifiedError(
-        "the installer names no key or identity for this source, so no module is accepted (--source-keys)",
-      );
+    if (isUnsigned || keys.length > 0) return;
+    const result = `${NO_KEYS}, so no module is accepted (--source-keys)`;
+    const problems = this.#listKeyProblems().map(describeProblem).join("; ");
+    throw new NotVerifiedError(problems === "" ? result : `${result}: ${problems}`);
   }
 
   /** Finds a complete blob by its digest alone, without a manifest that describes it. */
@@ -310,6 +327,11 @@ export class BlobStore implements ArtifactReader, BlobReader {
   #blobPath(digest: string): string {
     return join(this.#dir, "blobs", "sha256", hexOf(digest));
   }
+}
+
+/** Whether `requireTrust` has refused a module with this message because nobody may sign it. */
+export function isForLackOfKeys(message: string): boolean {
+  return message.startsWith(NO_KEYS);
 }
 
 const JSON_FIRST_BYTE = "{".charCodeAt(0);

@@ -4,6 +4,7 @@ import { exponentialDelay } from "../../base/index.ts";
 import { REQUESTED_AT } from "../../base/model/index.ts";
 import type { IModuleSource } from "../../report/index.ts";
 import type { SourcesContext } from "../context.ts";
+import { isForLackOfKeys } from "../disk/blob-store.ts";
 import { identifySpec, type SourceEntry } from "../source-list.ts";
 import type { CheckFindings, ModuleError, WaitingVersion } from "../types.ts";
 import {
@@ -66,7 +67,7 @@ export class CheckState {
     const errors =
       spec?.suspend === true
         ? findSuspendedErrors(context, source, this.findings)
-        : keepConfirmedErrors(found.errors, this.#findEarlierErrors(object, checkedSpec));
+        : keepConfirmedErrors(context, found.errors, this.#findEarlierErrors(object, checkedSpec));
     const isFailed = failures.size > 0;
     this.#failures = isFailed ? this.#failures + 1 : 0;
     const now = options.clock.now();
@@ -107,14 +108,14 @@ function readCheckToken({ metadata }: IModuleSource): string | undefined {
 
 /** The errors that the registry confirmed before the source was suspended: without a check, nothing shows that they have ended. */
 function findSuspendedErrors(
-  { sources }: SourcesContext,
+  context: SourcesContext,
   { name: source, object }: SourceEntry,
   findings: SourceFindings,
 ): ReadonlyMap<string, ModuleError> {
-  const modules = sources.listModules(source);
+  const modules = context.sources.listModules(source);
   const earlier = findings.errors ?? parseStoredErrors(object);
   return new Map(
-    [...earlier].filter(([name, { reason }]) => modules.includes(name) && CONFIRMED_REASONS.has(reason)),
+    [...earlier].filter(([name, error]) => modules.includes(name) && isConfirmed(context, name, error)),
   );
 }
 
@@ -134,11 +135,18 @@ const CONFIRMED_REASONS: ReadonlySet<ModuleError["reason"]> = new Set([
   "Withdrawn",
 ]);
 
+/** Whether an error stays until a check finds another result. One for lack of keys ends as soon as the installer names some. */
+function isConfirmed(context: SourcesContext, module: string, { reason, message }: ModuleError): boolean {
+  const isOutdated = isForLackOfKeys(message) && context.listKeys(module).length > 0;
+  return CONFIRMED_REASONS.has(reason) && !isOutdated;
+}
+
 /**
  * Keeps an error that the registry has confirmed while checks fail: a registry that is away has not taken back the content
  * that was refused.
  */
 function keepConfirmedErrors(
+  context: SourcesContext,
   errors: ReadonlyMap<string, ModuleError>,
   earlierErrors: ReadonlyMap<string, ModuleError>,
 ): ReadonlyMap<string, ModuleError> {
@@ -146,7 +154,7 @@ function keepConfirmedErrors(
     [...errors].map(([name, error]) => {
       const earlier = earlierErrors.get(name);
       const isKept =
-        error.reason === "CheckFailed" && earlier !== undefined && CONFIRMED_REASONS.has(earlier.reason);
+        error.reason === "CheckFailed" && earlier !== undefined && isConfirmed(context, name, earlier);
       return [name, isKept ? earlier : error];
     }),
   );
