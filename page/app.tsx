@@ -85,7 +85,7 @@ function Message({
   const state =
     progress === undefined
       ? message
-      : `${message}: ${describeProgress({ done, total, ...parts, waitingSeconds }, formatDuration)}`;
+      : `${message}; ${describeProgress({ done, total, ...parts, waitingSeconds }, formatDuration)}`;
   const text = [state, ...warnings].join("; ");
   const [view, module = ""] = route.value;
   const displayed = view === "module" ? modules.value?.get(module)?.message : undefined;

@@ -83,7 +83,7 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
   log.flush();
   if (result.outcome !== "succeeded")
     return {
-      failure: describeFailure(result, path),
+      failure: describeFailure(result),
       ...(result.outcome === "timedOut" && { timedOut: true }),
     };
   const read = async (file: string, variable: string): Promise<string> => {
@@ -98,10 +98,10 @@ async function runScript(scratch: ScratchDir, request: EnabledScriptRun): Promis
   return parseAnswer({ text, reason: oneLine(hide(reason), MAX_REASON_LENGTH) }, hide);
 }
 
-/** The failure in one line; that of a script that took too long names its file and the setting. */
-function describeFailure({ outcome, message }: RunResult, path: string): string {
+/** The failure in one line; that of a script that took too long names the setting. */
+function describeFailure({ outcome, message }: RunResult): string {
   return outcome === "timedOut"
-    ? `${path} ${message}; make it answer faster, or set --hook-timeout to a longer time`
+    ? `${message}; make it answer faster, or set --hook-timeout to a longer time`
     : message;
 }
 

@@ -89,7 +89,7 @@ test.each([
 });
 
 const timedOut = (limit: string): string =>
-  `${join(dir, "enabled")} timed out after ${limit}; make it answer faster, or set --hook-timeout to a longer time`;
+  `timed out after ${limit}; make it answer faster, or set --hook-timeout to a longer time`;
 
 test("a script that hangs is ended", async () => {
   expect(await ask("sleep 60", 100)).toEqual({ failure: timedOut("100ms"), timedOut: true });

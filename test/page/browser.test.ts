@@ -193,6 +193,16 @@ describe.skipIf(program === undefined)(
         await status.getByText("Remove the key to resume").waitFor();
       });
 
+      it("shows the progress of a converge after the message", async () => {
+        await visit("modules");
+        lab.showConverge();
+        await lab.clock.advance(100);
+        await page
+          .getByRole("status")
+          .getByText(/^Module postgres-operator failed .*; \d+ of \d+ done, /)
+          .waitFor();
+      });
+
       it("shows the version that waits in the list, and why in the module, also on a phone", async () => {
         lab.show(withUpdate());
         await visit("modules");

@@ -110,7 +110,7 @@ describe("everything that does not run now has a reason in words", () => {
     await lab.start();
     expect(hold(lab, "db")).toBe("waits for the enabled script of web (failed 1 time)");
     expect(why(lab, "db")).toContain(
-      `converge of all modules: start-up failed: enabled script of web failed: Error: no jq; next try ${at(lab, 5000)}`,
+      `the converge (start-up) failed: enabled script of web failed: Error: no jq; next try ${at(lab, 5000)}`,
     );
     expect(why(lab, "web").join()).toMatch(/failed 1 time since \S+Z \(ScriptFailed\): Error: no jq/);
   });

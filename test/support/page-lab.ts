@@ -343,6 +343,8 @@ export interface PageLab {
   showInvalid(problems: readonly Problem[]): void;
   /** Shows the same modules while the ConfigMap has the key `maintenance`. */
   showFrozen(): void;
+  /** Shows the same modules while a converge is in progress. */
+  showConverge(): void;
   /** How often the state was looked at. */
   checks(): number;
   close(): Promise<void>;
@@ -383,9 +385,12 @@ export function pageOf({
     diff: () => Promise.resolve(DIFF),
     ...change,
   });
-  const showConfig = (change: Partial<StateSnapshot["view"]["config"]>): void => {
+  const showPart = <Part extends "config" | "converge">(
+    part: Part,
+    change: Partial<StateSnapshot["view"][Part]>,
+  ): void => {
     const { view, queues } = snapshot;
-    snapshot = { view: { ...view, config: { ...view.config, ...change } }, queues };
+    snapshot = { view: { ...view, [part]: { ...view[part], ...change } }, queues };
     page.notifyChange();
   };
   return {
@@ -396,8 +401,9 @@ export function pageOf({
       snapshot = { view: viewOf(shownModules), queues };
       page.notifyChange();
     },
-    showInvalid: (problems) => showConfig({ condition: "invalid", problems }),
-    showFrozen: () => showConfig({ isFrozen: true }),
+    showInvalid: (problems) => showPart("config", { condition: "invalid", problems }),
+    showFrozen: () => showPart("config", { isFrozen: true }),
+    showConverge: () => showPart("converge", { phase: "modules" }),
     checks: () => checks,
   };
 }

@@ -1,7 +1,7 @@
 /** Parts of sentences about a module: why it is on or off, what its run waits for, and which task it waits for. */
 
 import { formatUtc } from "../../base/index.ts";
-import { describeTask, type Task } from "../../base/model/index.ts";
+import { describeCause, describeTask, type Task } from "../../base/model/index.ts";
 import type { LastRun, ModuleView } from "../../engine/state/index.ts";
 
 /** Says what a run in progress waits for, e.g. *Helm has been waiting for the chart hook Job/migrate (pre-upgrade) since …* (UTC). */
@@ -23,6 +23,7 @@ export function describeAwaitedTask(task: Task): string {
   if (task.kind === "delete-module") return `the removal of ${task.module}`;
   if (task.kind === "purge-release") return `the removal of release ${task.release}`;
   if (task.kind === "ensure-crds") return "the CRDs of modules";
+  if (task.kind === "converge") return `the converge (${describeCause(task.cause)})`;
   if (task.kind !== "hook") return describeTask(task);
   const ofModule = task.hook.module === undefined ? "" : ` of ${task.hook.module}`;
   return `${task.trigger.binding.name} hook ${task.hook.name}${ofModule}`;

@@ -173,7 +173,7 @@ describe("why a module does not run now", () => {
       "waits for beforeAll hook 010-discover of db (failed 1 time)",
     ],
     [{ main: [entry(run("db")), entry(run("web"))] }, "waits for db"],
-    [{ main: [entry(RELOAD), entry(run("web"))] }, "waits for converge of all modules: start-up"],
+    [{ main: [entry(RELOAD), entry(run("web"))] }, "waits for the converge (start-up)"],
     // It is being tried again right now.
     [
       { main: [entry(run("db"), { failures: 2, message: "no" }), entry(run("web"))] },
@@ -265,7 +265,7 @@ describe("why a module does not run now", () => {
         undefined,
         "waits until fewer modules run",
         "will be retried (failed 2 times)",
-        "waits for converge of all modules: start-up",
+        "waits for the converge (start-up)",
         "waits for the first run of db",
       ]);
     });
