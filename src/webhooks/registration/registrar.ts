@@ -100,7 +100,8 @@ export class Registrar {
     };
     const consumer = {
       onListed: note,
-      onSynced: () => {},
+      // An object may have changed after it was read, and before its watch began.
+      onSynced: onChange,
       onApplied: (object: WatchedObject) => {
         note(object);
         onChange();

@@ -77,3 +77,19 @@ test("an annotation is removed that is left without a conversion webhook", async
   await registrar.flush();
   expect([watch(), conversion()]).toEqual([undefined, { strategy: "None" }]);
 });
+
+test("a change between the read of a CRD and the beginning of its watch is not missed", async () => {
+  const { clock, registrar, server, watch, conversion } = await lab();
+  registrar.set("hook", { group: "hooks", conversions: [{ crdName: NAME, path: "/convert" }] });
+  await registrar.flush();
+  server.crd = { ...server.crd, status: { storedVersions: ["v1", "v2"] } } as WatchedObject;
+  registrar.remove("hook");
+  await registrar.flush();
+  await clock.advance(1);
+  expect(conversion()).toMatchObject({ strategy: "Webhook" });
+  server.crd = { ...server.crd, status: { storedVersions: ["v1"] } } as WatchedObject;
+  void watch()?.onListed(server.crd);
+  void watch()?.onSynced("1");
+  await clock.advance(1);
+  await expect.poll(conversion).toEqual({ strategy: "None" });
+});
