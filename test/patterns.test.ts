@@ -47,6 +47,8 @@ function isBuilt({ type, callee, arguments: args }: Node): boolean {
 
 /** The patterns that a file puts together when it is loaded. */
 async function builtBy(path: string): Promise<Found[]> {
+  // Loads what the file imports: it may put patterns together, too.
+  await import(join(src, path));
   const built: Found[] = [];
   const record = (pattern: RegExp): RegExp => {
     if (new Error("who").stack?.includes(path) === true) built.push({ where: path, pattern });

@@ -1,5 +1,6 @@
 /** Errors and untrusted text as lines of text. */
 
+import { redactText } from "./redact/redact-text.ts";
 import { toJsonEscape } from "./yaml/yaml-safe-json.ts";
 
 /** Converts anything thrown to an Error. */
@@ -41,10 +42,20 @@ const NON_SPACE_CONTROLS = /(?!\s)\p{Cc}/gu;
 
 /** The message of anything thrown, in one line of at most `limit` characters, without what could drive the terminal of a reader. */
 export function oneLine(thrown: unknown, limit = 500): string {
+  const text = toLine(thrown, limit);
+  return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
+}
+
+/** The message of anything thrown, in one line. Without texts that look secret if it exceeds `limit`, because a part of one may not look so. */
+function toLine(thrown: unknown, limit: number): string {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const plain = message.replaceAll(TERMINAL_SEQUENCE, "").replaceAll(NON_SPACE_CONTROLS, "");
-  const text = escapeControlCharacters(plain.replaceAll(/\s+/g, " ").trim());
-  return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
+  const line = joinLines(plain);
+  return line.length > limit ? joinLines(redactText(plain)) : line;
+}
+
+function joinLines(text: string): string {
+  return escapeControlCharacters(text.replaceAll(/\s+/g, " ").trim());
 }
 
 /** The beginning of a command for users. */
@@ -100,7 +111,7 @@ function findCommandEnd(text: string, start: number): number {
 
 /** Makes one line of untrusted text, as `oneLine` does, without control characters that could drive the terminal of a reader. */
 export function plainLine(text: string, limit = 500): string {
-  return oneLine(text.slice(0, 4 * limit).replaceAll(/[\p{Cc}\p{Cf}]+/gu, " "), limit);
+  return oneLine(oneLine(text, 4 * limit).replaceAll(/[\p{Cc}\p{Cf}]+/gu, " "), limit);
 }
 
 /**
@@ -132,7 +143,7 @@ function escapeUnits(character: string): string {
 
 /** One line of anything thrown, a long one without its middle: API servers print a refused value before the reason, so the end must stay. */
 export function shortenMiddle(thrown: unknown, limit = 500): string {
-  const text = oneLine(thrown, Infinity);
+  const text = toLine(thrown, limit);
   const half = Math.floor((limit - 3) / 2);
   return text.length > limit ? `${text.slice(0, half)} … ${text.slice(-half)}` : text;
 }

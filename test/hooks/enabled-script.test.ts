@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest"
 
 import { runEnabledScript } from "../../src/hooks/index.ts";
 import type { StartSettings } from "../../src/hooks/run-hook.ts";
-import { silentLogger } from "../../src/base/index.ts";
+import { KnownSecrets, silentLogger } from "../../src/base/index.ts";
 import { Children, type RunRequest, type RunResult } from "../../src/base/process/index.ts";
 
 let dir: string;
@@ -90,6 +90,19 @@ test.each([
 
 const timedOut = (limit: string): string =>
   `timed out after ${limit}; make it answer faster, or set --hook-timeout to a longer time`;
+
+test.each([
+  (text: string) => `echo '${text}' > "$MODULE_ENABLED_RESULT"`,
+  (text: string) => `echo '${text}' > "$MODULE_ENABLED_REASON"; echo false`,
+  (text: string) => `echo '${text}' >&2; exit 3`,
+])("a secret that is cut in an answer, a reason or a failure can still be hidden: %#", async (say) => {
+  const secrets = new KnownSecrets();
+  secrets.register({ password: "s3cr3t-LEAK-1234" });
+  const answer = await ask(say(Array.from({ length: 200 }, () => "s3cr3t-LEAK-1234").join(",")));
+  const displayed = JSON.stringify(secrets.redactDeep(answer));
+  expect(displayed).toContain("…");
+  expect(displayed).not.toMatch(/s3cr|LEAK|1234/);
+});
 
 test("a script that hangs is ended", async () => {
   expect(await ask("sleep 60", 100)).toEqual({ failure: timedOut("100ms"), timedOut: true });

@@ -250,3 +250,60 @@ test("texts of Secrets in errors of helm, the API server and jq are shown nowher
   for (const [place, text] of Object.entries(places))
     expect([place, text.match(/.{0,60}s3cr3t-.{0,20}/g)]).toEqual([place, null]);
 }, 240_000);
+
+test("no part of a secret is shown where a message is cut", async () => {
+  const namespace = await freshNamespace("cut");
+  const lab = hookLab("cut");
+  onTestFinished(() => rmSync(lab.dir, { recursive: true, force: true }));
+  // The limit of each message is within one of these.
+  const message = Array.from({ length: 200 }, () => "s3cr3t-LEAK-1234").join(",");
+  lab.file(
+    "modules/values.yaml",
+    "webEnabled: true\nrenderEnabled: true\nanswerEnabled: true\nweb: {password: s3cr3t-LEAK-1234}\n",
+  );
+  lab.hook(
+    "modules/web/hooks/fails.sh",
+    { configVersion: "v1", beforeHelm: 1 },
+    `[ "$run" = 000000 ] || exit 0\necho "${message}" >&2; exit 3`,
+  );
+  lab.file("modules/render/Chart.yaml", "apiVersion: v2\nname: render\nversion: 1.0.0\n");
+  lab.file("modules/render/templates/a.yaml", `{{ fail "${message}" }}\n`);
+  const answer = `if grep -q wrong "$VALUES_PATH"; then echo "${message}"; else echo true; fi`;
+  lab.file("modules/answer/enabled", `#!/bin/sh\n${answer}\n`);
+  const { apply, kubectl } = cluster();
+  const statuses = await watchStatuses(namespace);
+  const operator = await startOperator({
+    namespace,
+    modulesDir: lab.modulesDir,
+    args: ["--module-queues=own"],
+    env: { LOG_LEVEL: "debug" },
+  });
+  const log = async (words: RegExp): Promise<void> => {
+    await expect.poll(() => operator.log(), { timeout: 30_000 }).toMatch(words);
+  };
+  await log(/exit code 3: /);
+  await log(/execution error at /);
+  const metadata = { name: "addon-operator", namespace };
+  await apply({ apiVersion: "v1", kind: "ConfigMap", metadata, data: { global: "state: wrong\n" } });
+  await log(/it answered/);
+  await expect.poll(() => JSON.stringify(statuses.seen), { timeout: 30_000 }).toMatch(/it answered/);
+  const places = {
+    statuses: JSON.stringify(statuses.seen),
+    events: await kubectl(["get", "events", "-n", namespace, "-o", "json"]),
+    http: (await operator.http("/queue")).body,
+    cli: JSON.stringify(
+      await Promise.all(["render", "web"].map((name) => operator.cli(["module", "why", name]))),
+    ),
+    log: operator.log(),
+  };
+  await operator.stop();
+  await statuses.end();
+  for (const [place, text] of Object.entries(places))
+    expect([place, text.match(/.{0,60}(?:s3cr|LEAK|(?<![0-9a-f])1234).{0,20}/g)]).toEqual([place, null]);
+  for (const words of [
+    /exit code 3: .*redacted:\w+>…/,
+    /execution error .*redacted:\w+> … </,
+    /it answered .*redacted:\w+>…/,
+  ])
+    expect(places.log + places.statuses).toMatch(words);
+}, 240_000);

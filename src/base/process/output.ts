@@ -29,11 +29,12 @@ export class FirstBytes {
   }
 }
 
-/** Keeps the last `limit` bytes of a stream, which contain the reason of a failure. */
+/** Keeps the last `limit` bytes of a stream, which contain the reason of a failure. `…` precedes them if there were more. */
 export class LastBytes {
   readonly #limit: number;
   #chunks: Buffer[] = [];
   #size = 0;
+  #isCut = false;
 
   constructor(limit: number) {
     this.#limit = limit;
@@ -48,12 +49,17 @@ export class LastBytes {
 
   text(): string {
     this.#dropOldBytes();
-    return Buffer.concat(this.#chunks).toString("utf8");
+    const bytes = Buffer.concat(this.#chunks);
+    if (!this.#isCut) return bytes.toString("utf8");
+    // The cut may be within a character.
+    const firstCharacter = bytes.findIndex((byte) => (byte & 0xc0) !== 0x80);
+    return CUT + bytes.toString("utf8", Math.max(0, firstCharacter));
   }
 
   /** Joins the chunks and keeps only their last `limit` bytes. */
   #dropOldBytes(): void {
     if (this.#size <= this.#limit) return;
+    this.#isCut = true;
     // A copy, because a view would keep the whole joined buffer in memory.
     const lastBytes = Buffer.from(Buffer.concat(this.#chunks).subarray(-this.#limit));
     this.#chunks = [lastBytes];
@@ -63,8 +69,8 @@ export class LastBytes {
 
 /** Longest line in characters; the rest of a longer one is dropped. */
 export const MAX_LINE = 10_000;
-/** Ends a line that was cut. */
-export const TRUNCATED = ":truncated";
+/** Stands where output was cut. */
+const CUT = "…";
 
 /**
  * Cuts a byte stream into lines: blank ones are dropped, a trailing carriage return too, and a line longer than
@@ -113,7 +119,7 @@ export class LineSplitter {
   /** Reports the current line unless it is blank, and begins the next one. */
   #endLine(): void {
     const line = this.#pending.endsWith("\r") ? this.#pending.slice(0, -1) : this.#pending;
-    if (line.trim() !== "") this.#onLine(this.#isCut ? `${line}${TRUNCATED}` : line);
+    if (line.trim() !== "") this.#onLine(this.#isCut ? `${line}${CUT}` : line);
     this.#pending = "";
     this.#isCut = false;
   }

@@ -1,6 +1,6 @@
 /**
  * Finds secrets in texts that are encoded more than once, or encoded together with escapes: decodes each base64 text in a text, and searches
- * the result. Forms of secrets (`secret-forms.ts`) find what is encoded once, without a decoding.
+ * the result. Forms of secrets (`forms/secret-forms.ts`) find what is encoded once, without a decoding.
  */
 
 import { placeholderOf, type Hide } from "./placeholder.ts";

@@ -3,8 +3,10 @@
  * in base64, …); its *start* is its first {@link START_LENGTH} characters, by which it is looked up.
  */
 
+import { CutForms } from "./forms/cut-forms.ts";
 import type { Hide } from "./placeholder.ts";
-import { listForms, type Form } from "./secret-forms.ts";
+import { findBase64End, findBase64Start, findRunEnd } from "./forms/runs.ts";
+import { listForms, type Form } from "./forms/secret-forms.ts";
 
 /** So many characters identify a longer form. A message may be cut within the form. */
 const MIN_MATCH = 32;
@@ -36,6 +38,7 @@ export class SecretSearch {
   readonly #byStart = new Map<string, Use | Map<string, Use>>();
   /** Starts of forms that have several words. */
   readonly #startsOfSeveralWords = new Set<string>();
+  readonly #cutForms = new CutForms();
 
   /** Adds a part of a secret with the forms in which it may appear. `isFirst`: the part is the first one of its secret. */
   add(secret: string, isFirst: boolean): void {
@@ -54,6 +57,7 @@ export class SecretSearch {
     const hasSeveralWords = WORD_END.test(form.text);
     if (hasSeveralWords) this.#startsOfSeveralWords.add(start);
     if (entry === undefined) {
+      this.#cutForms.add(form);
       this.#byStart.set(start, { form, uses: 1 });
       this.#filter.add(start);
       if (this.#filter.isCrowded) this.#filter = this.#filter.enlarged(this.#byStart.keys());
@@ -61,6 +65,7 @@ export class SecretSearch {
     }
     const usesByText = entry instanceof Map ? entry : new Map([[entry.form.text, entry]]);
     const use = usesByText.get(form.text) ?? { form, uses: 0 };
+    if (use.uses === 0) this.#cutForms.add(form);
     use.uses++;
     this.#byStart.set(start, usesByText.set(form.text, use));
   }
@@ -74,12 +79,13 @@ export class SecretSearch {
     if (isOtherForm) return;
     use.uses--;
     if (use.uses > 0) return;
+    this.#cutForms.remove(use.form);
     if (entry instanceof Map) entry.delete(text);
     const isEntryEmpty = !(entry instanceof Map) || entry.size === 0;
     if (isEntryEmpty) this.#byStart.delete(start);
   }
 
-  /** `text` with each form replaced by the placeholder that `hide` returns for its secret. */
+  /** `text` with each form, and each part of one beside a cut, replaced by the placeholder that `hide` returns for its secret. */
   replace(text: string, hide: Hide): string {
     if (this.#byStart.size === 0) return text;
     const parts: string[] = [];
@@ -91,7 +97,7 @@ export class SecretSearch {
       parts.push(text.slice(copiedUntil, match.from), hide(match.secret));
       copiedUntil = match.to;
     }
-    return parts.join("") + text.slice(copiedUntil);
+    return this.#cutForms.replace(parts.join("") + text.slice(copiedUntil), hide);
   }
 
   /**
@@ -190,9 +196,6 @@ function appendToHash(hash: number, char: number): number {
   return (Math.imul(hash, BASE) + char) | 0;
 }
 
-const BASE64 = /[A-Za-z0-9+/=_-]/;
-/** `+`, `/` and `=` in a URL. */
-const ESCAPED_BASE64 = /^%(?:2[bf]|3d)$/i;
 const WORD = /[^\s"',;]/;
 const WORD_END = /[\s"',;]/;
 
@@ -201,28 +204,4 @@ function commonPrefixLength(text: string, index: number, form: string): number {
   let length = START_LENGTH;
   while (length < form.length && text.charCodeAt(index + length) === form.charCodeAt(length)) length++;
   return length;
-}
-
-/** Index at which the base64 text around `index` begins, not before `minIndex`. */
-function findBase64Start(text: string, index: number, minIndex: number): number {
-  let from = index;
-  while (from > minIndex && BASE64.test(text[from - 1] ?? "")) from--;
-  return from;
-}
-
-/** The index from `from` at which a base64 text ends, which may be escaped for a URL. */
-function findBase64End(text: string, from: number): number {
-  let to = from;
-  for (;;) {
-    to = findRunEnd(text, to, BASE64);
-    if (text[to] !== "%" || !ESCAPED_BASE64.test(text.slice(to, to + 3))) return to;
-    to += 3;
-  }
-}
-
-/** The index of the first character from `from` that does not match `character`. */
-export function findRunEnd(text: string, from: number, character: RegExp): number {
-  let to = from;
-  while (to < text.length && character.test(text[to] ?? "")) to++;
-  return to;
 }

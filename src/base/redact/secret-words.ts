@@ -4,11 +4,12 @@
  * knows no plain words. A *form* of a secret is a text as which programs write it: itself, a line of it, or an encoding of it.
  */
 
+import { CutForms } from "./forms/cut-forms.ts";
 import { hideInEncoded } from "./encoded-text.ts";
 import { placeholderOf, type Hide } from "./placeholder.ts";
 import { HIDDEN } from "./quoted.ts";
-import { encodeForUrls, encodeHex, listEscapedTexts } from "./secret-forms.ts";
-import { findRunEnd } from "./secret-search.ts";
+import { encodeForUrls, encodeHex, listEscapedTexts } from "./forms/secret-forms.ts";
+import { findRunEnd } from "./forms/runs.ts";
 
 /** Shorter texts would hide parts of most lines. */
 const MIN_LENGTH = 3;
@@ -41,6 +42,7 @@ interface Form {
 export class SecretWords {
   /** By their first characters, the longest first. */
   readonly #forms = new Map<string, Form[]>();
+  readonly #cutForms = new CutForms();
   readonly #isOverfull: boolean;
 
   /** Indexes the forms of the secrets by their first characters. With too many secrets, `hide` hides texts completely. */
@@ -52,6 +54,7 @@ export class SecretWords {
       if (!formsByText.has(form.text)) formsByText.set(form.text, form);
     const longestFirst = [...formsByText.values()].toSorted((a, b) => b.text.length - a.text.length);
     for (const form of longestFirst) {
+      this.#cutForms.add({ ...form, isPart: form.isHex });
       const start = form.text.slice(0, MIN_LENGTH);
       const candidates = this.#forms.get(start);
       if (candidates === undefined) this.#forms.set(start, [form]);
@@ -67,7 +70,7 @@ export class SecretWords {
     return hideInEncoded(replace(text, placeholderOf), replace);
   }
 
-  /** `text` with what `hide` returns for each secret in it. */
+  /** `text` with what `hide` returns for each secret in it, and for each part of one beside a cut. */
   #replace(text: string, hide: Hide): string {
     const parts: string[] = [];
     let copiedUntil = 0;
@@ -80,7 +83,7 @@ export class SecretWords {
       }
       index = match?.end ?? index + 1;
     }
-    return parts.join("") + text.slice(copiedUntil);
+    return this.#cutForms.replace(parts.join("") + text.slice(copiedUntil), hide);
   }
 
   /** Finds the longest form at `index` that consists of whole words. Returns its secret and the index after the text to hide. */

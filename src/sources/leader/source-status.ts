@@ -47,7 +47,6 @@ export const FINDINGS_BEFORE_CHECK: SourceFindings = {
 /** Reasons that need a user's action: a retry does not help. */
 const REASONS_FOR_USER_ACTION: ReadonlySet<ModuleError["reason"]> = new Set(["NotVerified", "Blocked"]);
 const MAX_LISTED_MODULES = 3;
-const MAX_ERROR_CHARS = 1000;
 
 /** What a status is built from. */
 interface StatusInput {
@@ -98,7 +97,7 @@ function buildModuleRow(name: string, facts: StatusInput): ModuleRow {
   return {
     name,
     ...omitUndefined({ version, digest, verifiedBy, rejected, check }),
-    ...(error === undefined ? {} : { error: toStatusLine(error).slice(0, MAX_ERROR_CHARS) }),
+    ...(error === undefined ? {} : { error: toStatusLine(error) }),
     ...(next && { next }),
   };
 }
@@ -107,7 +106,7 @@ function buildModuleRow(name: string, facts: StatusInput): ModuleRow {
 function buildCheckField(failure: ModuleError | undefined, rowError: string | undefined): ModuleRow["check"] {
   if (failure === undefined) return undefined;
   const { reason } = failure;
-  const message = toStatusLine(failure.message).slice(0, MAX_ERROR_CHARS);
+  const message = toStatusLine(failure.message);
   return failure.message === rowError ? { reason } : { reason, message };
 }
 

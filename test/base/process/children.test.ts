@@ -8,8 +8,8 @@ import { runInNewContext } from "node:vm";
 
 import { describe, expect, onTestFinished, test } from "vitest";
 
-import { Failures, silentLogger } from "../../../src/base/index.ts";
-import { Children, type RunRequest, type RunResult, TRUNCATED } from "../../../src/base/process/index.ts";
+import { Failures, KnownSecrets, silentLogger } from "../../../src/base/index.ts";
+import { Children, type RunRequest, type RunResult } from "../../../src/base/process/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 import { until } from "../../support/until.ts";
 
@@ -103,7 +103,21 @@ test("lines come as they are written, blank ones do not", async () => {
 test("a long line is cut and marked", async () => {
   const lines: string[] = [];
   await runFixture("long-line.sh", { onLine: (_, line) => lines.push(line) });
-  expect(lines).toEqual([`${"x".repeat(10_000)}${TRUNCATED}`, "after"]);
+  expect(lines).toEqual([`${"x".repeat(10_000)}…`, "after"]);
+});
+
+test("where stderr and a line of output are cut, a secret can still be hidden, also within a character", async () => {
+  const secrets = new KnownSecrets();
+  secrets.register({ password: "s3cr3t-éééé-LEAK" });
+  const script = `for i in {1..5000}; do printf %s s3cr3t-éééé-LEAK, >&2; done; printf %*s "$0" >&2`;
+  for (let shift = 1; shift < 25; shift++) {
+    const lines: string[] = [];
+    const args = ["-c", script, String(shift)];
+    const request = { file: "/bin/bash", args, cwd: "/", env: { LC_ALL: "C.UTF-8" } };
+    const { stderr } = await new Children().run({ ...request, onLine: (_, line) => lines.push(line) });
+    expect(stderr).toMatch(/^…[^\u{fffd}]*$/u);
+    for (const text of [stderr, ...lines]) expect(secrets.redact(text)).not.toMatch(/s3cr|éé|LEAK/);
+  }
 });
 
 test("a failure reports the exit code and the last line of stderr", async () => {
@@ -134,7 +148,7 @@ test("a flood of output is bounded: the beginning of stdout and the end of stder
   const before = retained();
   const result = await runFixture("flood.sh", { stdoutLimit: 1000 });
   expect(result).toMatchObject({ outcome: "succeeded", stdout: "x".repeat(1000), stdoutTruncated: true });
-  expect(result.stderr).toBe(`${"y".repeat(64 * 1024 - 8)}the end\n`);
+  expect(result.stderr).toBe(`…${"y".repeat(64 * 1024 - 8)}the end\n`);
   // The engine gives buffers back in its own time.
   await expect.poll(() => retained() - before).toBeLessThan(10 * 1024 * 1024);
 });

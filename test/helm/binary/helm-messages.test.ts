@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { extractReason } from "../../../src/helm/binary/helm-messages.ts";
 import type { HelmError } from "../../../src/helm/index.ts";
-import { oneLine } from "../../../src/base/index.ts";
+import { KnownSecrets, oneLine } from "../../../src/base/index.ts";
 
 const reason = (stderr: string): string => {
   const result = { outcome: "failed", message: "exit code 1", stdout: "", stderr };
@@ -30,4 +30,18 @@ it("a value of a field that cannot change does not hide the field", () => {
 
 it("a short one is reported as it is", () => {
   expect(reason("WARNING: x\nError: set web.password\n")).toBe("set web.password");
+});
+
+it("a secret at both sides of a cut can still be hidden", () => {
+  const secrets = new KnownSecrets();
+  secrets.register({ password: "s3cr3t-LEAK-1234" });
+  // The names of objects that the API server refuses.
+  const names = Array.from({ length: 80 }, () => "s3cr3t-LEAK-1234");
+  for (let shift = 0; shift < 20; shift++) {
+    const message = reason(
+      `Error: ${"x".repeat(shift)} Invalid value: ${names.join(",")}: lower case ${"y".repeat(shift)}`,
+    );
+    expect(message).toContain(" … ");
+    expect(secrets.redact(message)).not.toMatch(/s3cr|LEAK|1234/);
+  }
 });

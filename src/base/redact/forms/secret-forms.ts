@@ -3,7 +3,7 @@
  * output is searched for it.
  */
 
-import { toJsonEscape } from "../yaml/yaml-safe-json.ts";
+import { toJsonEscape } from "../../yaml/yaml-safe-json.ts";
 
 /** A text as which a secret may appear in output: the secret itself or an encoding of it. */
 export interface Form {
