@@ -21,8 +21,9 @@ export const OVERFULL_WARNING =
 const MAX_TEXT_LENGTH = 64 << 10;
 /** Short texts, and texts of letters and separators, may be words, names or paths: redacting them would hide too much. */
 const PLAIN_TEXT = /^(?:[A-Za-z\s._/:-]*|.{0,7})$/s;
-/** A text without white space, quotes and brackets that may be a secret by {@link PLAIN_TEXT}. */
-const ANY_WORD = /[^\s"'`,;(){}[\]]{8,}/g;
+/** A text without white space, quotes and brackets that may be a secret by {@link PLAIN_TEXT}, or the rest of one if it was cut. */
+const ANY_WORD = /[^\s"'`,;(){}[\]]{5,}/g;
+const CUT = "\u2026";
 
 /**
  * Knows the secrets of the modules' values and replaces them in any text: log, statuses, Events, queues. Knows only texts of at least
@@ -115,7 +116,9 @@ export class KnownSecrets {
         this.#search.replace(decoded, hide),
       );
     return text.replaceAll(ANY_WORD, (word) =>
-      PLAIN_TEXT.test(word) || word.startsWith(PLACEHOLDER) ? word : placeholderOf(word),
+      (PLAIN_TEXT.test(word) && !word.includes(CUT)) || word.startsWith(PLACEHOLDER)
+        ? word
+        : placeholderOf(word),
     );
   }
 

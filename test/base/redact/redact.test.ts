@@ -408,6 +408,7 @@ describe("KnownSecrets", () => {
     for (const from of [10_000, 20_000]) secrets.register(many(from, 6000, LONG));
     expect(secrets.isOverfull).toBe(true);
     expect(secrets.redact(`1-s3cret${LONG} 25999-s3cret any-t0ken`)).toMatch(/^(?:<redacted:\w+> ?){3}$/);
+    expect(secrets.redact("any… secr… words wait")).toMatch(/^any… <redacted:\w+> words wait$/);
   });
 
   it("knows each of 20,000 secrets, also in base64", () => {
