@@ -5,6 +5,7 @@ import {
   OVERFULL_WARNING,
   SecretWords,
   looksSecret,
+  oneLine,
   redactText,
   redactValues,
 } from "../../../src/base/index.ts";
@@ -363,6 +364,11 @@ describe("KnownSecrets", () => {
   ])("finds it in %s", (_, form) => {
     const secrets = known({ password: odd });
     expect(secrets.redact(`got ${form}, too`)).toBe(`got ${secrets.redact(odd)}, too`);
+  });
+
+  it("finds it in a message of one line", () => {
+    const secrets = known({ password: "pa55  word\t-1" });
+    expect(secrets.redact(oneLine("got\n pa55  word\t-1"))).toMatch(/^got <redacted:\w+>$/);
   });
 
   it("finds a number as Go prints it", () => {

@@ -43,15 +43,21 @@ function listEncodedForms(secret: string): Form[] {
   return Array.from(partTexts, (text) => ({ text, secret, isPart: true }));
 }
 
-/** The texts as which programs write a secret among other text: in URLs, JSON, HTML, for shells and in Python. May contain the secret itself. */
+/** The texts as which programs write a secret among other text: in one line, in URLs, JSON, HTML, for shells and in Python. May contain the secret itself. */
 export function listEscapedTexts(secret: string): string[] {
   return [
+    inOneLine(secret),
     ...encodeForUrls(secret),
     ...encodeForJson(secret),
     ...encodeForHtml(secret),
     ...quoteForShells(secret),
     ...encodeForPython(secret),
   ];
+}
+
+/** The secret as `oneLine` writes it in messages. */
+function inOneLine(secret: string): string {
+  return secret.replaceAll(/\s+/g, " ");
 }
 
 /** Makes forms of escaped texts of a secret: each text once, and only those that differ from the secret. */
