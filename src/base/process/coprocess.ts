@@ -20,7 +20,7 @@ export interface CoprocessExit {
   readonly message: string;
 }
 
-/** Characters of a line after which it is cut (and ends in `…`). */
+/** Characters of a line after which it is cut (and ends in `:truncated`). */
 const MAX_ANSWER_LENGTH = 64 * 1024 * 1024;
 const STDERR_LIMIT = 16 * 1024;
 

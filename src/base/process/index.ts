@@ -3,7 +3,7 @@ export { Children } from "./children.ts";
 export type { Coprocess, CoprocessExit } from "./coprocess.ts";
 export { endOrphanedProcesses, findOrphanedProcesses } from "./termination.ts";
 export { releaseFreeMemory, isLibcUnavailable, type Usage } from "./libc.ts";
-export { MAX_LINE } from "./output.ts";
+export { MAX_LINE, TRUNCATED } from "./output.ts";
 export type { RunOutcome, RunRequest, RunResult, Stream } from "./children.ts";
 export { readStatSync } from "./proc.ts";
 export { StableTempDir, ScratchDir, ScratchError, ensureTempDir, type ScratchData } from "./scratch.ts";

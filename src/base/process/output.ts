@@ -69,8 +69,10 @@ export class LastBytes {
 
 /** Longest line in characters; the rest of a longer one is dropped. */
 export const MAX_LINE = 10_000;
-/** Stands where output was cut. */
+/** Precedes stderr without its beginning. */
 const CUT = "…";
+/** Ends a line that was cut, as with the Go operator. */
+export const TRUNCATED = ":truncated";
 
 /**
  * Cuts a byte stream into lines: blank ones are dropped, a trailing carriage return too, and a line longer than
@@ -119,7 +121,7 @@ export class LineSplitter {
   /** Reports the current line unless it is blank, and begins the next one. */
   #endLine(): void {
     const line = this.#pending.endsWith("\r") ? this.#pending.slice(0, -1) : this.#pending;
-    if (line.trim() !== "") this.#onLine(this.#isCut ? `${line}${CUT}` : line);
+    if (line.trim() !== "") this.#onLine(this.#isCut ? `${line}${TRUNCATED}` : line);
     this.#pending = "";
     this.#isCut = false;
   }

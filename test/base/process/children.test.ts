@@ -9,7 +9,7 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, onTestFinished, test } from "vitest";
 
 import { Failures, KnownSecrets, silentLogger } from "../../../src/base/index.ts";
-import { Children, type RunRequest, type RunResult } from "../../../src/base/process/index.ts";
+import { Children, type RunRequest, type RunResult, TRUNCATED } from "../../../src/base/process/index.ts";
 import { ManualClock } from "../../support/clock.ts";
 import { until } from "../../support/until.ts";
 
@@ -103,7 +103,7 @@ test("lines come as they are written, blank ones do not", async () => {
 test("a long line is cut and marked", async () => {
   const lines: string[] = [];
   await runFixture("long-line.sh", { onLine: (_, line) => lines.push(line) });
-  expect(lines).toEqual([`${"x".repeat(10_000)}…`, "after"]);
+  expect(lines).toEqual([`${"x".repeat(10_000)}${TRUNCATED}`, "after"]);
 });
 
 test("where stderr and a line of output are cut, a secret can still be hidden, also within a character", async () => {

@@ -16,10 +16,10 @@ const LONGEST_TAIL = 2048;
 /** Most forms with one edge that are compared. If there are more, any text with this edge beside a mark is hidden. */
 const MAX_FORMS_PER_EDGE = 16;
 /**
- * What stands in place of text that was cut: `…`. Three dots only before a quote or a bracket, as jq and Go write them: `string ("s3cr3t...)`.
+ * What stands in place of text that was cut: `…`, and `:truncated` at the end of a line of output. Three dots only before a quote or a bracket, as jq and Go write them: `string ("s3cr3t...)`.
  * Elsewhere, they end a sentence.
  */
-const MARK = / ?(?:\u2026|\.{3}(?=["'`)\]}])) ?/g;
+const MARK = / ?(?:\u2026|:truncated|\.{3}(?=["'`)\]}])) ?/g;
 
 /** A part of a form beside a mark: its range in the text, and the secret. */
 interface CutForm {
