@@ -50,7 +50,8 @@ function ownerOf(path) {
   }
 }
 
-function alive(pid) {
+/** Whether a process of this machine runs. */
+export function alive(pid) {
   try {
     process.kill(pid, 0);
     return true;

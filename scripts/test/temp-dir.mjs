@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { alive } from "../setup/lock.mjs";
 
 const MEMORY = "/dev/shm";
 /** More than all files of a run together. */
@@ -47,18 +48,9 @@ function removeLeftovers(dir) {
   try {
     for (const name of readdirSync(dir)) {
       const pid = new RegExp(`^${PREFIX}(\\d+)-`).exec(name)?.[1];
-      if (pid !== undefined && !isRunning(Number(pid))) removeTempDir(join(dir, name));
+      if (pid !== undefined && !alive(Number(pid))) removeTempDir(join(dir, name));
     }
   } catch {
     // It does not exist, or the files are those of another user.
-  }
-}
-
-function isRunning(pid) {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return error.code === "EPERM";
   }
 }
