@@ -48,8 +48,6 @@ export class WatchedConfig {
   /** The watch reported a change while a hook's write was under way. */
   #hasUnhandledChange = false;
   #restorer: OverlayRestorer | undefined;
-  /** There is no ConfigMap because the operator could not create it: an empty one counts, until a hook writes to it or a user creates it. */
-  #isToBeCreated = false;
   /** A ConfigMap existed before: then it is a problem if it is missing. */
   #isConfigExpected = false;
   #lastWarnings: ReadonlySet<string> = new Set();
@@ -61,8 +59,8 @@ export class WatchedConfig {
     this.#writer = new ConfigWriter({
       ...options,
       objects: this.#objects,
-      // A user's edit must not count as a change by the hook that writes now.
       isToBeCreated: () => this.#isToBeCreated,
+      // A user's edit must not count as a change by the hook that writes now.
       handleUnseenEdits: () => {
         if (this.#hasNewVersion()) this.#validate();
       },
@@ -105,6 +103,11 @@ export class WatchedConfig {
     return isApplied;
   }
 
+  /** There is no ConfigMap because the operator could not create it: an empty one counts, until a hook writes to it or a user creates it. */
+  get #isToBeCreated(): boolean {
+    return this.#validatedConfig === NOT_CREATED;
+  }
+
   /** Name of the ConfigMap. */
   get name(): string {
     return this.#options.name;
@@ -134,7 +137,6 @@ export class WatchedConfig {
       if (isAlreadyExists(error)) return void (await this.refresh());
       if (!isForbidden(error)) throw error;
       logger.warn("The empty ConfigMap cannot be created", { configMap: name, error: oneLine(error) });
-      this.#isToBeCreated = true;
       this.#validatedConfig = NOT_CREATED;
       this.validateAgain();
     }
@@ -200,8 +202,7 @@ export class WatchedConfig {
     const { state, name, overlay } = this.#options;
     this.#hasUnhandledChange = false;
     const latest = this.#objects.getLatest(name);
-    if (latest !== undefined) this.#isToBeCreated = false;
-    this.#validatedConfig = this.#isToBeCreated ? NOT_CREATED : latest;
+    if (latest !== undefined || !this.#isToBeCreated) this.#validatedConfig = latest;
     if (overlay !== undefined) this.#validatedOverlay = this.#objects.getLastKnown(overlay.name);
     state.beginEvent("edit", { configMap: name });
     this.#applyContent();
