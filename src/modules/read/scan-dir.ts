@@ -72,7 +72,7 @@ export function byOrder(a: ModuleDirectory, b: ModuleDirectory): number {
   return a.order - b.order || (a.name < b.name ? -1 : Number(a.name > b.name));
 }
 
-/** The kind of an entry of a modules directory. A `directory` with a problem cannot be read: what it is is unknown. */
+/** The kind of an entry of a modules directory. A `directory` with a problem cannot be looked at, so it may be none. */
 type DirEntry =
   | { readonly type: "directory"; readonly problem?: Problem }
   | { readonly type: "other"; readonly warnings: readonly string[] }
