@@ -78,7 +78,8 @@ async function integration({ kubernetes, helm, jq, sh }, { files, servers }) {
     const rowEnv = { ...env, ...servers.get(kubernetes), HELM: helm, PATH: path };
     const title = `Kubernetes ${kubernetes}, helm ${helmVersion}, ${jq.version}, ${sh.name}`;
     const args = ["--project", "integration", ...files];
-    const { passed, failed } = record(await vitest(title, args, { env: rowEnv, before: sh.before }));
+    const { passed, failures } = record(await vitest(title, args, { env: rowEnv, before: sh.before }));
+    const failed = failures.length;
     const tests = files.length === 0 ? "all" : files.join(", ");
     const day = new Date().toISOString().slice(0, 10);
     const result = { kubernetes, helm: helmVersion, jq: jq.version, sh: sh.name, tests, passed, failed, day };
@@ -90,7 +91,7 @@ async function integration({ kubernetes, helm, jq, sh }, { files, servers }) {
 
 function record(result) {
   totals.passed += result.passed;
-  totals.failed += result.failed;
+  totals.failed += result.failures.length;
   for (const { name } of result.failures) process.stdout.write(`FAILED: ${name}\n`);
   return result;
 }

@@ -35,7 +35,7 @@ export async function run(title, [file, ...args], { env, beside = false }) {
 }
 
 /**
- * One vitest run, by `before` if that is given; resolves to `{ passed, failed, failures }`, counted from its report.
+ * One vitest run, by `before` if that is given; resolves to `{ passed, failures }`, counted from its report.
  * `failures` are `{ name, messages }` of each test that failed. A run that broke outside of a test counts as one failure.
  */
 export async function vitest(title, args, { env, before = [], beside = false }) {
@@ -51,7 +51,7 @@ export async function vitest(title, args, { env, before = [], beside = false }) 
     const { passed, failures } = count(report);
     if (!ok && failures.length === 0)
       failures.push({ name: title, messages: ["it broke outside of a test"] });
-    return { passed, failed: failures.length, failures };
+    return { passed, failures };
   } finally {
     removeTempDir(dir);
   }
