@@ -13,7 +13,6 @@ import { parseYaml } from "../../../../src/base/index.ts";
 import { runOffline } from "../../../support/command-line.ts";
 import { compileSchemas } from "../../../../src/values/index.ts";
 import { chartRepository, putFiles } from "../../../support/chart-repository.ts";
-import { putManyFiles } from "../../../support/many-files.ts";
 
 // docs/reference/commands.md, "Without a cluster": `new module`.
 
@@ -208,7 +207,7 @@ describe("new module", () => {
     ],
     [
       "very many files",
-      (src) => putManyFiles(join(src, "f"), 10_000),
+      (src) => putFiles(src, Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`f/${n}`, ""]))),
       /src: contains more than 10000 files, or more than 100 MiB/,
     ],
     [
