@@ -15,7 +15,6 @@ test("an operator without modules becomes Ready", { timeout: 120_000 }, async ()
   const operator = await startOperator({ namespace, modulesDir: empty, globalHooksDir: empty });
   await operator.waitReady();
   const where = ["-n", namespace, "--timeout=60s"];
-  await cluster().kubectl(["wait", "--for=create", "addonoperator/addon-operator", ...where]);
   await cluster().kubectl(["wait", "--for=condition=Ready", "addonoperator/addon-operator", ...where]);
   const jsonpath = "jsonpath={.status.modules.summary}";
   const get = ["get", "addonoperator", "addon-operator", "-n", namespace, "-o", jsonpath];

@@ -143,7 +143,6 @@ test(
     await grant(namespace, "reader", [{ ...ALL, verbs: ["*"] }]);
     await operator.waitReady();
     const wait = ["wait", "-n", namespace, "addonmodule/site", "--timeout=120s"];
-    await kubectl([...wait, "--for=create"]);
     await kubectl([...wait, "--for=condition=Ready"]);
   },
 );

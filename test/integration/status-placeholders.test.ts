@@ -37,7 +37,6 @@ test("stand-ins and digests stay over a restart and confirm no guess", async () 
       modulesDir: lab.modulesDir,
       globalHooksDir: lab.globalHooksDir,
     });
-    await kubectl(["wait", "--for=create", "amod/door", "-n", namespace, "--timeout=120s"]);
     await kubectl(["wait", "--for=condition=Ready", "amod/door", "-n", namespace, "--timeout=120s"]);
     await operator.stop();
     expect(operator.log()).not.toContain("4711-2026");

@@ -126,7 +126,6 @@ test("none of 200 secrets is shown anywhere", async () => {
     env: { LOG_PROXY_HOOK_JSON: "true", LOG_LEVEL: "debug" },
   });
   const failing = ["wait", "--for=jsonpath={.status.state}=Retrying", "amod/chart", "-n", namespace];
-  await kubectl(["wait", "--for=create", "amod/chart", "-n", namespace, "--timeout=120s"]);
   await kubectl([...failing, "--timeout=120s"]);
   const displayed = await Promise.all(
     ["/metrics", "/metrics/hooks", "/queue", "/queue?output=json", "/status/converge"].map(operator.http),
@@ -191,6 +190,14 @@ test("none of 200 secrets is shown anywhere", async () => {
   expect(JSON.stringify(statuses.seen)).toMatch(/ConfigMapInvalid/);
 }, 240_000);
 
+/** An operator whose modules do not wait for those that fail, and all statuses that it writes. */
+async function startWithOwnQueues(namespace: string, { modulesDir }: Lab) {
+  const statuses = await watchStatuses(namespace);
+  const args = ["--module-queues=own"];
+  const operator = await startOperator({ namespace, modulesDir, args, env: { LOG_LEVEL: "debug" } });
+  return { statuses, operator };
+}
+
 // Secrets that no values show: of the cluster, made by templates, quoted by the API server and by jq.
 test("texts of Secrets in errors of helm, the API server and jq are shown nowhere", async () => {
   const namespace = await freshNamespace("quoted");
@@ -216,17 +223,10 @@ test("texts of Secrets in errors of helm, the API server and jq are shown nowher
   const { apply, kubectl } = cluster();
   const metadata = { name: "live", namespace };
   await apply({ apiVersion: "v1", kind: "Secret", metadata, stringData: { pin: "s3cr3t-4711" } });
-  const statuses = await watchStatuses(namespace);
-  const operator = await startOperator({
-    namespace,
-    modulesDir: lab.modulesDir,
-    args: ["--module-queues=own"],
-    env: { LOG_LEVEL: "debug" },
-  });
+  const { statuses, operator } = await startWithOwnQueues(namespace, lab);
   const modules = ["looked", "made", "typed", "jq"];
   for (const each of modules) {
     const wait = ["wait", `amod/${each}`, "-n", namespace, "--timeout=120s"];
-    await kubectl([...wait.slice(0, 4), "--for=create", "--timeout=120s"]);
     await kubectl([...wait, "--for=jsonpath={.status.state}=Retrying"]);
   }
   const requested = await Promise.all(modules.map((name) => operator.cli(["module", "why", name])));
@@ -271,13 +271,7 @@ test("no part of a secret is shown where a message is cut", async () => {
   const answer = `if grep -q wrong "$VALUES_PATH"; then echo "${message}"; else echo true; fi`;
   lab.file("modules/answer/enabled", `#!/bin/sh\n${answer}\n`);
   const { apply, kubectl } = cluster();
-  const statuses = await watchStatuses(namespace);
-  const operator = await startOperator({
-    namespace,
-    modulesDir: lab.modulesDir,
-    args: ["--module-queues=own"],
-    env: { LOG_LEVEL: "debug" },
-  });
+  const { statuses, operator } = await startWithOwnQueues(namespace, lab);
   const log = async (words: RegExp): Promise<void> => {
     await expect.poll(() => operator.log(), { timeout: 30_000 }).toMatch(words);
   };
